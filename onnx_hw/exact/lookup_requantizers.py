@@ -84,7 +84,7 @@ class ThresholdRequantizer:
 
 def table(exact: Steps) -> TableRequantizer:
     """Build the table of the values of every argument that matters."""
-    clamp = Int.holding(*exact.busy)
+    clamp = Int.holding(*exact.active_range)
     x = np.clip(np.arange(clamp.min, clamp.max + 1), exact.first, exact.last)
     entries = np.stack([exact.at(np.full(len(x), c), x) for c in range(exact.channels)])
     return TableRequantizer(clamp, entries, exact.low, exact.high)
@@ -95,7 +95,7 @@ def thresholds(exact: Steps) -> ThresholdRequantizer:
 
     A threshold that no argument reaches stands behind the last argument, so that then nothing saturates at the top.
     """
-    low, high = exact.busy
+    low, high = exact.active_range
     clamp = Int.holding(low, high if exact.reached.all() else exact.last + 1)
     depth = max(1, (exact.high - exact.low).bit_length())
     rows = np.full((exact.channels, (1 << depth) - 1), clamp.max, dtype=np.int64)

@@ -36,7 +36,7 @@ WIDEST_MULTIPLIER = 36
 WIDEST_FOR_WIDE_RESULTS = 48
 """Greatest width on a second try, for results of more than 8 bits: 65,535 steps that share one line take wider ones."""
 
-_NARROW = 60
+_INT64_SAFE = 60
 """Bound of every product of the search: below 2^60 it, and twice its sum, stays within int64."""
 
 TieBit = Callable[[int], int | None]
@@ -101,7 +101,7 @@ class MultiplyAddShift:
         return digits_of(int(self.multipliers.max()))
 
     @cached_property
-    def digits_at_work(self) -> float:
+    def mean_nonzero_digits(self) -> float:
         """Number of digits other than 0 in a multiplier, on average over the channels."""
         rest, count = self.multipliers.astype(np.int64), 0
         while rest.any():
@@ -155,7 +155,7 @@ def find(exact: Steps) -> MultiplyAddShift | None:
 
 def _find_within(exact: Steps, widest: int) -> MultiplyAddShift | None:
     """Search with multipliers of at most ``widest`` bits."""
-    clamp = Int.holding(*exact.busy)
+    clamp = Int.holding(*exact.active_range)
     if exact.low == exact.high:
         zeros = np.zeros(exact.channels, dtype=object)
         return MultiplyAddShift(clamp, zeros, zeros + exact.low, 0, exact.low, exact.high)
@@ -224,13 +224,13 @@ class _Constraints:
 
     @classmethod
     def of(cls, exact: Steps, widest: int) -> _Constraints:
-        clamp = Int.holding(*exact.busy)
+        clamp = Int.holding(*exact.active_range)
         low, high = max(exact.first, clamp.min), min(exact.last, clamp.max)  # what x is after saturation
         levels = np.arange(exact.low + 1, exact.high + 1, dtype=np.int64)
         deepest = _deepest_shift(exact, widest)
         product = max(abs(low), abs(high) + 1).bit_length() + widest
         target = int(np.abs(levels).max()).bit_length() + deepest
-        dtype = np.int64 if max(product, target) < _NARROW else object
+        dtype = np.int64 if max(product, target) < _INT64_SAFE else object
         thresholds = np.clip(exact.thresholds, low, high + 1)
         odd = levels % 2 == exact.parity
         columns = corners(thresholds, odd, exact.reached, exact.missed)

@@ -44,7 +44,7 @@ def choose(exact: Steps) -> Requantizer:
     multiply = multiply_add_shift.find(exact)
     if multiply is not None:
         candidates.append(multiply)
-    if exact.channels << Int.holding(*exact.busy).bits <= LARGEST_TABLE:
+    if exact.channels << Int.holding(*exact.active_range).bits <= LARGEST_TABLE:
         candidates.append(lookup_requantizers.table(exact))
     best = min(candidates, key=area)
     prove(best, exact)
@@ -115,7 +115,7 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> LaneCos
     digits, bits = circuit.rows(steps), circuit.clamp.bits + 1
     fixed = LaneCost(bits + circuit.sum_type.bits // 2 + 20)
     if rows * steps == 1:  # a constant: a digit of 0 costs nothing, another no more than its adder
-        return fixed + LaneCost(round(circuit.digits_at_work) * (bits + digits))
+        return fixed + LaneCost(round(circuit.mean_nonzero_digits) * (bits + digits))
     if steps > 1:
         fixed += LaneCost(2 * (bits + 2 * digits))
     constants = _memory(rows * steps, 2 * digits + -(-circuit.addend_bits // steps))

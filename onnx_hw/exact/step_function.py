@@ -58,7 +58,7 @@ class Steps:
         return self.thresholds > self.first
 
     @property
-    def busy(self) -> tuple[int, int]:
+    def active_range(self) -> tuple[int, int]:
         """Range (least, greatest) of the arguments outside which no channel changes its value any more."""
         real = self.thresholds[self.reached & self.missed]
         if not real.size:

@@ -10,7 +10,7 @@ import numpy as np
 from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import user_error
-from onnx_hw.onnx.graph.element_types import of_dtype
+from onnx_hw.onnx.graph.element_types import element_type_of
 from onnx_hw.onnx.graph.fresh_name import unused_name
 from onnx_hw.onnx.graph.model import Value
 
@@ -116,5 +116,5 @@ def _arguments(network: Network, boundaries: Iterable[Boundary], handed: Iterabl
     made = {value.name: value for value in network.head.graph.outputs} if network.head is not None else {}
     known = {value.name: value for value in network.arguments} | made
     for b in boundaries:
-        known.setdefault(b.onnx_name, Value(b.onnx_name, of_dtype(b.onnx_dtype).name, b.onnx_shape))
+        known.setdefault(b.onnx_name, Value(b.onnx_name, element_type_of(b.onnx_dtype).name, b.onnx_shape))
     return tuple(known[name] for name in dict.fromkeys([*(b.onnx_name for b in boundaries), *handed]))

@@ -15,7 +15,7 @@ from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import reads
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
+from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
 
 
 def is_obstacle(node: Node, graph: Graph) -> bool:
@@ -23,7 +23,7 @@ def is_obstacle(node: Node, graph: Graph) -> bool:
     lowering = lowering_of(node)
     if lowering is None:
         return True
-    if facts_of(node).effect in (Effect.SUMS, Effect.PICKS, *OF_SCALES):
+    if facts_of(node).effect in (Effect.SUMS, Effect.PICKS, *SCALE_EFFECTS):
         return False
     stage = Builder(graph)
     try:
@@ -45,7 +45,7 @@ def left_in_floats(graph: Graph) -> frozenset[str]:
     raw = {value.name for value in graph.inputs}
     for node in graph.nodes:
         data = reads(node) - set(graph.constants)
-        before = bool(data) and data <= raw and not is_product(node) and facts_of(node).effect not in OF_SCALES
+        before = bool(data) and data <= raw and not is_product(node) and facts_of(node).effect not in SCALE_EFFECTS
         if lowering_of(node) is None or (before and (not found.isdisjoint(data) or is_obstacle(node, graph))):
             found.update(node.outputs)
         if before:

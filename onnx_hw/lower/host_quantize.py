@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_hw.lower.builder import Builder, StreamInput
 from onnx_hw.lower.values import Real
-from onnx_hw.onnx.graph.element_types import BY_NAME, of_dtype
+from onnx_hw.onnx.graph.element_types import BY_NAME, element_type_of
 from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Graph, Node, Value
 
@@ -46,7 +46,7 @@ class IntegersOnHost:
         current = self._node("Sub", f"{name}/moved", shape, current, offset)
         current = self._node("Div", f"{name}/counted", shape, current, slope)
         current = self._node("Round", f"{name}/round", shape, current)
-        element = of_dtype(np.dtype(entry.dtype))
+        element = element_type_of(np.dtype(entry.dtype))
         self.added.values[entry.onnx_name] = Value(entry.onnx_name, element.name, shape)
         attributes = {"to": element.code}
         self.nodes.append(Node("", "Cast", "", VERSION, (current,), (entry.onnx_name,), attributes))

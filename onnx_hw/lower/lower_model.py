@@ -39,7 +39,7 @@ from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.fresh_name import unused_name
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
+from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
 
 
 def import_model(model: Model) -> Network:
@@ -314,7 +314,7 @@ class LoweringState:
     def _moves(self, name: str) -> bool:
         """Whether a value is more than integers that were handed in, or what those stand for."""
         while name not in self.builder.entries and name in self.made:
-            if facts_of(self.made[name]).effect not in OF_SCALES:
+            if facts_of(self.made[name]).effect not in SCALE_EFFECTS:
                 return True
             name = self.made[name].inputs[0]
         return False

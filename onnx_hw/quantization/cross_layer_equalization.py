@@ -68,7 +68,7 @@ def with_equal_channels(
             place = facts_of(node).weights
             assert place is not None
             before = weights.get(node.outputs[0], graph.constants[node.inputs[place.at]].astype(np.float64))
-            weights[node.outputs[0]] = before * place.beside(node, before.shape, column)
+            weights[node.outputs[0]] = before * place.broadcast(node, before.shape, column)
         along = [-1 if k == term.axis else 1 for k in range(graph.constants[term.name].ndim)]
         added.constants[term.name] = (added.constants[term.name] / factors.reshape(along)).astype(np.float32)
         for node in pair.between:

@@ -21,12 +21,12 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.lower.builder import INTEGER_TYPES
 from onnx_hw.messages.errors import user_error
-from onnx_hw.onnx.evaluate.fold_constants import without_what_nothing_needs
+from onnx_hw.onnx.evaluate.fold_constants import drop_unneeded
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Model, Node, Value
 from onnx_hw.onnx.operators.facts import Effect, Weights
-from onnx_hw.onnx.operators.registry import facts_of, place
+from onnx_hw.onnx.operators.registry import facts_of, node_location
 from onnx_hw.quantization.decisions import IntegerDecisions, StoredTerm
 from onnx_hw.quantization.ranges.calibrate import Range
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
@@ -97,7 +97,7 @@ def insert_quantization(
                     renamed[name] = rewriter.data(nodes, name, name, ranges.get(name))
     newest = max((node.version for node in nodes if not node.domain), default=VERSION)
     opsets = {**model.opsets, "": max(newest, model.opsets.get("", VERSION))}
-    return without_what_nothing_needs(replace(model, graph=added.graph(nodes), opsets=opsets))
+    return drop_unneeded(replace(model, graph=added.graph(nodes), opsets=opsets))
 
 
 class _Rewriter:
@@ -165,7 +165,7 @@ class _Rewriter:
             raise user_error(
                 "weights-not-finite",
                 f"weights must be finite numbers; those of {node.op_type} hold NaN or infinity",
-                where=place(node),
+                where=node_location(node),
                 hint="look at the weights, and at the constants and attributes of the nodes around it",
                 stage="quantize",
             )

@@ -25,9 +25,9 @@ from onnx_hw.onnx.graph.dependencies import readers_of
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import evaluate
-from onnx_hw.onnx.operators.facts import OF_SCALES, STRAIGHT, Effect
+from onnx_hw.onnx.operators.facts import LINEAR_EFFECTS, SCALE_EFFECTS, Effect
 
-ABSORBED = STRAIGHT | {Effect.BOUNDS}
+ABSORBED = LINEAR_EFFECTS | {Effect.BOUNDS}
 """Effects that the requantization of a sum takes over, where all other operands are constant."""
 
 
@@ -50,7 +50,7 @@ def _effect(node: Node) -> Effect | None:
 
 def _changes_integers(node: Node) -> bool:
     """Whether integers go in and come out."""
-    return _effect(node) not in OF_SCALES | {None, Effect.PICKS}
+    return _effect(node) not in SCALE_EFFECTS | {None, Effect.PICKS}
 
 
 def _is_elementwise(node: Node) -> bool:
@@ -176,7 +176,7 @@ class _Choice:
             constant = all(other == name or not other or other in self.constants for other in node.inputs)
             if _effect(node) not in absorbed or not constant or self._turns(node, name):
                 break
-            if bounded and _effect(node) in STRAIGHT and not self._is_scalar(node):
+            if bounded and _effect(node) in LINEAR_EFFECTS and not self._is_scalar(node):
                 break  # each channel would have bounds of its own
             bounded = bounded or _effect(node) is Effect.BOUNDS
             name = node.outputs[0]

@@ -13,7 +13,7 @@ from onnx_hw.messages.invariants import refuse
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
 from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_factors_into_weights
-from onnx_hw.onnx.evaluate.fold_constants import without_what_nothing_needs
+from onnx_hw.onnx.evaluate.fold_constants import drop_unneeded
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.graph.verify_model import faults_of_folded
 from onnx_hw.quantization.biases import Term, with_terms
@@ -38,7 +38,7 @@ from onnx_hw.runtime.options import OutputKind
 
 def with_factors_in_weights(model: Model) -> Model:
     """The same function as a ``prepared`` model, in float32 and with factors in the weights."""
-    factored = without_what_nothing_needs(fold_factors_into_weights(in_float32(model)))
+    factored = drop_unneeded(fold_factors_into_weights(in_float32(model)))
     refuse("model", faults_of_folded(factored), "fold_factors_into_weights")
     return factored
 

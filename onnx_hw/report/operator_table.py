@@ -12,7 +12,7 @@ from onnx_hw.lower.ops import LOWERINGS
 from onnx_hw.onnx.canonicalize import decompose_dynamic_quantization
 from onnx_hw.onnx.canonicalize.decompose_fused import DOMAIN, FORMS
 from onnx_hw.onnx.operators import operators
-from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
+from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
 from onnx_hw.onnx.operators.qonnx import CHANNELS_LAST
 from onnx_hw.onnx.operators.registry import facts_of_operator
 from onnx_hw.onnx.operators.table import markdown, rows
@@ -51,7 +51,7 @@ def _in_other_words() -> dict[tuple[str, str], str]:
             found[row.domain, row.op_type] = f"as {facts.means.operator[0]} between integers"
         elif facts.takes_integers and facts.effect is Effect.JOINS:
             found[row.domain, row.op_type] = "as Concat between integers"
-        elif row.domain and facts.effect in OF_SCALES:
+        elif row.domain and facts.effect in SCALE_EFFECTS:
             found[row.domain, row.op_type] = "as the one of ONNX"
     return found
 

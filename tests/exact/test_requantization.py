@@ -109,7 +109,7 @@ def test_constants_per_channel_of_a_wide_layer_are_multiplied() -> None:
     slopes = tuple(Fraction(k + 1000, 1000003) for k in range(64))
     exact = Formula(slopes, (Fraction(0),), 0, -128, 127, -(1 << 20), 1 << 20).steps()
     assert isinstance(choose(exact), MultiplyAddShift)
-    assert exact.channels << Int.holding(*exact.busy).bits > LARGEST_TABLE
+    assert exact.channels << Int.holding(*exact.active_range).bits > LARGEST_TABLE
 
 
 def test_constant_functions() -> None:

@@ -28,7 +28,7 @@ def test_every_argument(formula: Formula) -> None:
 @settings(max_examples=40)
 @given(formulas(largest=300))
 def test_nothing_changes_outside_the_busy_range(formula: Formula) -> None:
-    low, high = formula.steps().busy
+    low, high = formula.steps().active_range
     for c in range(formula.channels):
         for x in range(formula.first, formula.last + 1):
             assert formula.value(c, x) == formula.value(c, min(max(x, low), high))

@@ -11,7 +11,7 @@ from onnx_hw.onnx.canonicalize.decompose_fused import take_apart_fused_operators
 from onnx_hw.onnx.canonicalize.decompose_qoperators import take_apart_integer_operators
 from onnx_hw.onnx.canonicalize.integer_valued_weights import with_whole_weights
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
-from onnx_hw.onnx.evaluate.fold_constants import fold, without_what_nothing_needs
+from onnx_hw.onnx.evaluate.fold_constants import drop_unneeded, fold
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.graph.verify_model import faults_of_folded, faults_of_typed
 from onnx_hw.onnx.operators import facts_of
@@ -32,7 +32,7 @@ def prepared(model: Model) -> Model:
     apart = take_apart_integer_operators(take_apart_fused_operators(plain))
     model = fold(apart, keep=lambda node: facts_of(node).effect in (Effect.DEQUANTIZES, Effect.SNAPS))
     if is_quantized(model):
-        model = without_what_nothing_needs(with_whole_weights(model))
+        model = drop_unneeded(with_whole_weights(model))
     check_sizes(model.graph)
     refuse("model", faults_of_folded(model), "prepare")
     return model

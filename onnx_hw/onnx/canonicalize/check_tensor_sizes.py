@@ -7,8 +7,8 @@ from math import prod
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.check.supported import MAX_ELEMENTS
 from onnx_hw.onnx.graph.model import Graph, Value
-from onnx_hw.onnx.operators.facts import OF_SCALES
-from onnx_hw.onnx.operators.registry import facts_of, place
+from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
+from onnx_hw.onnx.operators.registry import facts_of, node_location
 
 MOST_ELEMENTS = 1 << 27
 """Of all tensors of a network together: each is laid out element by element."""
@@ -37,9 +37,12 @@ def check_sizes(graph: Graph) -> None:
     if open_inputs:
         raise UserError(*open_inputs)
     sizes = {value.name: _size(value) for value in (*graph.inputs, *graph.values.values())}
-    nodes = [node for node in graph.nodes if facts_of(node).effect not in OF_SCALES]  # what lies as its data does
+    nodes = [node for node in graph.nodes if facts_of(node).effect not in SCALE_EFFECTS]  # what lies as its data does
     made = [(node, name) for node in nodes for name in node.outputs if name in sizes]
-    where = {**{value.name: f"input `{value.name}`" for value in graph.inputs}, **{n: place(node) for node, n in made}}
+    where = {
+        **{value.name: f"input `{value.name}`" for value in graph.inputs},
+        **{n: node_location(node) for node, n in made},
+    }
     problems = [
         Problem(
             "tensor-too-large",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnx_hw.messages.errors import user_error
-from onnx_hw.onnx.evaluate.fold_constants import fold, without_what_nothing_needs
+from onnx_hw.onnx.evaluate.fold_constants import drop_unneeded, fold
 from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME
 from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Graph, Model, Node
@@ -56,7 +56,7 @@ def take_apart_dynamic_quantization(model: Model) -> Model:
     if not any((node.domain, node.op_type) in MEANINGS for node in nodes):
         return model
     model = fold(model, keep=lambda node: facts_of(node).effect in (Effect.DEQUANTIZES, Effect.SNAPS))
-    return without_what_nothing_needs(replace(model, graph=_Apart(model.graph).graph))
+    return drop_unneeded(replace(model, graph=_Apart(model.graph).graph))
 
 
 @dataclass(frozen=True)

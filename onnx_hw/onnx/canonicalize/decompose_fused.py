@@ -13,7 +13,7 @@ import numpy as np
 
 from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Graph, Model, Node
-from onnx_hw.onnx.operators.dtypes import dtype_of_name, held
+from onnx_hw.onnx.operators.dtypes import dtype_of_name, to_model_dtype
 from onnx_hw.onnx.operators.microsoft_fused import fused_order
 
 DOMAIN = "com.microsoft"
@@ -77,7 +77,7 @@ class _Apart:
         of = self.added.values.get(node.inputs[0])
         if of is None or not of.element_type:
             raise NoCounterpart
-        array = held(np.array(number).astype(dtype_of_name(of.element_type)))
+        array = to_model_dtype(np.array(number).astype(dtype_of_name(of.element_type)))
         return self.added.constant(f"{node.outputs[0]}/{what}", array, of.element_type)
 
     def activated(self, node: Node, name: str, parameters: Sequence[float]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.onnx.operators.facts import OF_SCALES, Effect, Means, Weights
+from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect, Means, Weights
 
 QDQ_VERSION = 21
 """Opset since which QuantizeLinear knows 16 bits."""
@@ -43,7 +43,7 @@ class _Apart:
 
     def _visit(self, node: Node) -> None:
         facts = facts_of(node)
-        if node.domain == MICROSOFT and facts.effect in OF_SCALES:
+        if node.domain == MICROSOFT and facts.effect in SCALE_EFFECTS:
             self.nodes.append(replace(node, domain="", version=QDQ_VERSION))
         elif node.domain == MICROSOFT and node.op_type == "QLinearConcat":
             parts = [self._dequantized(node, k, 0) for k in range(2, len(node.inputs), 3)]

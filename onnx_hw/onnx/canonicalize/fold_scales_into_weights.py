@@ -162,7 +162,7 @@ class _Folding:
         place = facts_of(node).weights
         assert place is not None  # a chain begins with a product
         weights = self.constants[node.inputs[place.at]]
-        factors = place.beside(node, weights.shape, column)
+        factors = place.broadcast(node, weights.shape, column)
         inputs = list(node.inputs)
         inputs[place.at] = self._store(node, "weights", weights * factors, weights.dtype)
         if len(inputs) > 2 and inputs[2]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_hw.onnx.graph.model import Model
-from onnx_hw.onnx.operators.facts import OF_SCALES
+from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
 from onnx_hw.onnx.operators.registry import facts_of
 
 
@@ -12,5 +12,6 @@ def is_quantized(model: Model) -> bool:
     constants = model.graph.constants
     rows = ((node, facts_of(node)) for node in model.graph.nodes)
     return any(
-        facts.takes_integers or (facts.effect in OF_SCALES and node.inputs[0] not in constants) for node, facts in rows
+        facts.takes_integers or (facts.effect in SCALE_EFFECTS and node.inputs[0] not in constants)
+        for node, facts in rows
     )

@@ -17,7 +17,7 @@ from onnx_hw.onnx.canonicalize.decompose_fused import is_fused
 from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.onnx.operators.facts import OF_SCALES
+from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
 
 
 def batch_as_frames(model: Model) -> tuple[Model, int]:
@@ -54,7 +54,7 @@ def _is_alike(node: Node, graph: Graph) -> bool:
     known = facts.effect is not None or facts.means is not None or facts.along_axis or is_fused(node)
     data = graph.values.get(node.inputs[0])
     rank = len(data.shape) if data is not None and data.shape is not None else 0
-    if facts.along_axis or facts.effect in OF_SCALES:
+    if facts.along_axis or facts.effect in SCALE_EFFECTS:
         scale = graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
         default = 1 if len(node.inputs) > 1 or node.version < 13 else -1
         along = scale is None or scale.size > 1

@@ -107,7 +107,7 @@ def _check_versions(function: SourceFunction, model: SourceModel, findings: Find
                 "function-opset",
                 f"{node.operator} should be the same in the function's opset {own} and the model's {outer}; "
                 f"the function's is used",
-                node.place,
+                node.location,
             )
 
 
@@ -171,7 +171,7 @@ def _check_call(node: SourceNode, callee: SourceFunction, kinds: Mapping[str, st
             findings.must(
                 f"call-{what}",
                 f"the function has {len(known)} {what}, the call must not give {len(arguments)}",
-                node.place,
+                node.location,
             )
     known_attributes = {*callee.attributes, *(attribute.name for attribute in callee.defaults)}
     for attribute in node.attributes:

@@ -185,7 +185,7 @@ class _Checker:
                 if name in scope.defined:
                     other = scope.defined[name]
                 elif name in scope.producers:
-                    other = nodes[scope.producers[name]].place
+                    other = nodes[scope.producers[name]].location
                 else:
                     scope.producers[name] = index
                     outer = scope.parent and scope.parent.visible(name)
@@ -193,25 +193,25 @@ class _Checker:
                         self.findings.must(
                             "shadowing",
                             f"output {quote(name)} must not hide the value of {outer}, which is visible here",
-                            node.place,
+                            node.location,
                         )
                     continue
                 self.findings.must(
                     "defined-twice",
                     f"value {quote(name)} must be defined once; {other} defines it too",
-                    node.place,
+                    node.location,
                 )
 
     def _report_unreadable(self, name: str, node: SourceNode, scope: NameScope) -> None:
         later = scope.promised_in(name)
         if later is not None:
-            later.late.append((name, node.place))
+            later.late.append((name, node.location))
             return
         if scope.parent is None and name in self._names_inside():
             hint = "a subgraph defines it, but it ends with the subgraph; make it one of its outputs"
         else:
             hint = "" if self.findings.enough("undefined-value") else self._similar(name, scope)
-        self.findings.must("undefined-value", f"value {quote(name)} must be defined", node.place, hint)
+        self.findings.must("undefined-value", f"value {quote(name)} must be defined", node.location, hint)
 
     def _names_inside(self) -> set[str]:
         """Return every name that some subgraph defines."""
@@ -240,7 +240,7 @@ class _Checker:
         """Report values that are read before they are defined: cycles, or only a wrong order."""
         circles = cycles(nodes)
         for circle in circles:
-            shown = " → ".join(nodes[index].place for index in circle[:8]) + (" → …" if len(circle) > 8 else "")
+            shown = " → ".join(nodes[index].location for index in circle[:8]) + (" → …" if len(circle) > 8 else "")
             self.findings.must("cycle", f"nodes must not depend on themselves; {len(circle)} do: {shown}", where)
         if circles:
             return
@@ -249,7 +249,7 @@ class _Checker:
         self.findings.habit(
             "not-topological",
             f"a value must be defined before it is read; {quote(name)} is read by {reader}, "
-            f"but defined later, by {nodes[scope.producers[name]].place}{more}",
+            f"but defined later, by {nodes[scope.producers[name]].location}{more}",
             where,
             "sorting the nodes would mend it; --lenient does so",
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from onnx_hw.messages.errors import Problem
 from onnx_hw.messages.text import quote
-from onnx_hw.onnx.check.types import place
+from onnx_hw.onnx.check.types import node_location
 from onnx_hw.onnx.evaluate.dimensions import substituted
 from onnx_hw.onnx.evaluate.infer_shapes import Visible, infer_graph
 from onnx_hw.onnx.graph.dependencies import subgraphs
@@ -200,7 +200,7 @@ def _declarations(graph: Graph) -> dict[str, Value]:
 
 def _producers(graph: Graph) -> dict[str, str]:
     """Return the place of the node that produces each value."""
-    return {name: place(node) for node in graph.nodes for name in node.outputs}
+    return {name: node_location(node) for node in graph.nodes for name in node.outputs}
 
 
 def _shown(value: Value) -> str:
@@ -229,6 +229,6 @@ def _leaves_out_a_window(node: Node, types: Mapping[str, TensorType]) -> bool:
     auto_pad, ceil_mode = attributes.get("auto_pad", "NOTSET"), attributes["ceil_mode"]
     others = (attributes.get(name) for name in ("dilations", "pads", "strides"))
     try:
-        return pool_window(shape, kernel, auto_pad, ceil_mode, *others).left_out
+        return pool_window(shape, kernel, auto_pad, ceil_mode, *others).omits_last
     except ValueError:
         return False

@@ -55,10 +55,10 @@ def check_signatures(model: SourceModel, findings: Findings) -> None:
         for node in all_nodes(nodes):
             _check_attribute_names(node, findings)
             if not node.op_type:
-                findings.must("operator-name", "a node must name its operator", node.place)
+                findings.must("operator-name", "a node must name its operator", node.location)
                 continue
             if not node.outputs:
-                findings.must("no-outputs", "a node must have an output", node.place)
+                findings.must("no-outputs", "a node must have an output", node.location)
             if node.domain not in opsets:
                 missing[node.domain] += 1
                 _report_not_imported(node, missing[node.domain], where, opsets, findings)
@@ -72,7 +72,7 @@ def _check_attribute_names(node: SourceNode, findings: Findings) -> None:
         return
     for name, count in Counter(attribute.name for attribute in node.attributes).items():
         if count > 1:
-            findings.must("attribute-repeated", f"attribute {quote(name)} must be given once", node.place)
+            findings.must("attribute-repeated", f"attribute {quote(name)} must be given once", node.location)
 
 
 def _report_not_imported(
@@ -94,7 +94,7 @@ def _report_not_imported(
     findings.must(
         "domain-not-imported",
         f"opset_import must name {domain_name(node.domain)}, whose version decides what {node.operator} means",
-        node.place,
+        node.location,
         hint,
     )
 
@@ -110,12 +110,12 @@ def check_node(node: SourceNode, version: int, findings: Findings) -> None:
         findings.must(
             "operator-withdrawn",
             f"{node.operator} was withdrawn in opset {signature.since}; the model imports {version}",
-            node.place,
+            node.location,
             f"use {replacement}, or an older opset" if replacement else "use an older opset",
         )
         return
     if node.overload:
-        findings.should("overload", f"{node.operator} is an operator, which has no overloads", node.place)
+        findings.should("overload", f"{node.operator} is an operator, which has no overloads", node.location)
     _check_arity("input", node.inputs, signature.inputs, node, findings)
     _check_arity("output", node.outputs, signature.outputs, node, findings)
     _check_attributes(node, signature, findings)
@@ -130,7 +130,7 @@ def _report_unknown(node: SourceNode, version: int, findings: Findings) -> None:
         findings.must(
             "operator-too-new",
             f"{node.operator} exists in {where} from opset {versions[0]} on; the model imports {version}",
-            node.place,
+            node.location,
             f"import opset {versions[0]} or newer",
         )
         return
@@ -142,7 +142,7 @@ def _report_unknown(node: SourceNode, version: int, findings: Findings) -> None:
     findings.must(
         "operator-unknown",
         f"{where} must have the operator; it has no {quote(node.op_type)}",
-        node.place,
+        node.location,
         f"did you mean {close[0]}?" if close else "an operator of your own needs a domain of its own",
     )
 
@@ -155,22 +155,28 @@ def _check_arity(
         findings.must(
             f"{what}-count",
             f"{node.operator} has at most {_count(len(parameters), what)}, not {len(names)}",
-            node.place,
+            node.location,
         )
         return
     for index, parameter in enumerate(parameters):
         if parameter.variadic:
-            given = names[index:]
-            if len(given) < parameter.least:
+            tail = names[index:]
+            if len(tail) < parameter.least:
                 least = _count(index + parameter.least, what)
-                findings.must(f"{what}-count", f"{node.operator} needs at least {least}, not {len(names)}", node.place)
-            elif "" in given:
                 findings.must(
-                    f"{what}-empty", f"the list {parameter.name} of {node.operator} must have no empty name", node.place
+                    f"{what}-count", f"{node.operator} needs at least {least}, not {len(names)}", node.location
+                )
+            elif "" in tail:
+                findings.must(
+                    f"{what}-empty",
+                    f"the list {parameter.name} of {node.operator} must have no empty name",
+                    node.location,
                 )
         elif not parameter.optional and (index >= len(names) or not names[index]):
             findings.must(
-                f"{what}-missing", f"{node.operator} must have its {what} {parameter.name} (number {index})", node.place
+                f"{what}-missing",
+                f"{node.operator} must have its {what} {parameter.name} (number {index})",
+                node.location,
             )
 
 
@@ -201,12 +207,12 @@ def _check_attributes(node: SourceNode, signature: Signature, findings: Findings
                 attribute.where,
             )
     for name in sorted(signature.required - names):
-        findings.must("attribute-missing", f"{node.operator} must have the attribute {name}", node.place)
+        findings.must("attribute-missing", f"{node.operator} must have the attribute {name}", node.location)
     if node.op_type == "Constant" and not node.domain:
         values = sorted(names & _CONSTANT_VALUES)
         if len(values) != 1:
             findings.must(
                 "constant-value",
                 f"Constant must have exactly one value attribute, not {' and '.join(values) or 'none'}",
-                node.place,
+                node.location,
             )

@@ -10,7 +10,7 @@ import numpy as np
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.check.signatures import EXPERIMENTAL
-from onnx_hw.onnx.check.types import place
+from onnx_hw.onnx.check.types import node_location
 from onnx_hw.onnx.graph.dependencies import needed_nodes, subgraphs
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node, Value
@@ -123,13 +123,13 @@ def _check_operator(node: Node, alive: bool, reported: dict[str, Node], findings
         report(
             "operator-unsupported",
             f"onnx-hw must know every operator; it does not know {title}, version {node.version}",
-            place(node), hint, stage=STAGE,
+            node_location(node), hint, stage=STAGE,
         )  # fmt: skip
         return
     if facts_of(node).random:
         report(
             "operator-random", f"a circuit gives equal results for equal inputs; {node.op_type} does not",
-            place(node), stage=STAGE,
+            node_location(node), stage=STAGE,
         )  # fmt: skip
     try:
         operator.bind(node)

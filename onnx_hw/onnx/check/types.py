@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from onnx_hw.messages.text import quote
-from onnx_hw.onnx.graph.element_types import BY_CODE, of_dtype
+from onnx_hw.onnx.graph.element_types import BY_CODE, element_type_of
 from onnx_hw.onnx.graph.model import Graph, Model, Node, OnnxTensor, Value
 from onnx_hw.onnx.graph.signatures import Parameter, Signature, signature_of
 from onnx_hw.onnx.parse.diagnostics import Findings
@@ -56,7 +56,7 @@ def _check_graph(graph: Graph, outer: MutableMapping[str, str], findings: Findin
                 findings.must(
                     "declared-type",
                     f"value {quote(name)} is declared as {declared}, but {node.op_type} gives {computed}",
-                    place(node),
+                    node_location(node),
                 )
             types[name] = computed or declared
     produced = {name for node in graph.nodes for name in node.outputs}  # compared above
@@ -72,7 +72,7 @@ def plain(value: Value) -> str:
     return _SHAPE.sub("", value.element_type)
 
 
-def place(node: Node) -> str:
+def node_location(node: Node) -> str:
     """Return the location of a node for messages: ``graph.node[12](Conv "c1")``."""
     return f"{node.where}({node.op_type} {quote(node.label)})"
 
@@ -105,7 +105,7 @@ def _branch_results(node: Node, bodies: Mapping[str, Mapping[str, str]], finding
             findings.must(
                 "branch-types-differ",
                 f"output {index} of both branches must have one type; it is {one} in one and {other} in the other",
-                place(node),
+                node_location(node),
             )
         results.append(one or other)
     return results
@@ -129,7 +129,7 @@ def _bind_inputs(node: Node, signature: Signature, types: Mapping[str, str], fin
                 "input-type",
                 f"input {parameter.name} of {node.op_type} (opset {signature.since}) must be "
                 f"{_either(parameter.types)}; {quote(name)} is {actual}",
-                place(node),
+                node_location(node),
             )
         elif parameter.variable and parameter.same:
             expected = bound.setdefault(parameter.variable, actual)
@@ -139,7 +139,7 @@ def _bind_inputs(node: Node, signature: Signature, types: Mapping[str, str], fin
                     "input-types-differ",
                     f"inputs of {node.op_type} must have one type; {quote(giver[parameter.variable])} is {expected}, "
                     f"{quote(name)} is {actual}",
-                    place(node),
+                    node_location(node),
                     "insert a Cast",
                 )
     return bound
@@ -162,7 +162,7 @@ def _result(parameter: Parameter, node: Node, bound: Mapping[str, str], types: M
         return _named(node.attributes.get(attribute)) or default or types.get(node.inputs[0], "")
     if node.op_type == "ConstantOfShape":
         value: Any = node.attributes.get("value", np.zeros(1, np.float32))
-        return value.element_type if isinstance(value, OnnxTensor) else of_dtype(value.dtype).name
+        return value.element_type if isinstance(value, OnnxTensor) else element_type_of(value.dtype).name
     return ""
 
 

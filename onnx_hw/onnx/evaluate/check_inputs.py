@@ -11,7 +11,7 @@ from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import did_you_mean
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Graph, Value
-from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, name_of_dtype, tagged
+from onnx_hw.onnx.operators.dtypes import dtype_of_name, name_of_dtype, to_compute_dtype, to_model_dtype
 
 
 def checked_feeds(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,8 +57,8 @@ def _checked_array(value: Value, array: Any, lengths: dict[str, int], problems: 
     if array.dtype == dtype:
         result = array
     elif array.dtype == BY_NAME[value.element_type].dtype:
-        result = tagged(array, value.element_type)
-        if not np.array_equal(held(result), array, equal_nan=array.dtype.kind == "f"):
+        result = to_compute_dtype(array, value.element_type)
+        if not np.array_equal(to_model_dtype(result), array, equal_nan=array.dtype.kind == "f"):
             message = f"input `{value.name}` must hold numbers of type {value.element_type} only"
             problems.append(_problem("feed-value", message, f"round it with .astype({dtype})"))
     else:

@@ -13,20 +13,20 @@ from onnx_hw.onnx.evaluate.infer_shapes import infer_graph, with_types
 from onnx_hw.onnx.evaluate.unroll_control_flow import unroll
 from onnx_hw.onnx.graph.dependencies import needed_nodes, reads, subgraphs
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
-from onnx_hw.onnx.operators.allowance import HELD_BYTES, Allowance, TooMuch, bytes_of
-from onnx_hw.onnx.operators.dtypes import held, name_of_dtype
-from onnx_hw.onnx.operators.evaluate import compute, is_too_much, tagged_constants
+from onnx_hw.onnx.operators.allowance import MAX_HELD_BYTES, Allowance, CostExceeded, bytes_of
+from onnx_hw.onnx.operators.dtypes import name_of_dtype, to_model_dtype
+from onnx_hw.onnx.operators.evaluate import compute, is_cost_error, tagged_constants
 from onnx_hw.onnx.operators.registry import lookup
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
 #: Size of a result above which it is computed when the model runs, if it is also larger than all its inputs together.
-GROWTH_LIMIT = 1 << 20  # bytes
+GROWTH_BYTES_LIMIT = 1 << 20  # bytes
 
 #: Greatest total size of the constants that folding makes.
-MADE_LIMIT = 1 << 28  # bytes
+FOLDED_BYTES_LIMIT = 1 << 28  # bytes
 
 #: Greatest number of steps that folding takes; a run of the model may take many times more.
-STEPS = 1 << 30
+MAX_STEPS = 1 << 30
 
 #: Operators that are not run here, since they may run for ever: those with few iterations have been unrolled before.
 LOOPS = frozenset(("Loop", "Scan"))
@@ -53,7 +53,7 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
     known: dict[str, Any] = tagged_constants(graph)
     folded: dict[str, Any] = {}
     nodes = []
-    allowance = Allowance(STEPS, HELD_BYTES - MADE_LIMIT)
+    allowance = Allowance(MAX_STEPS, MAX_HELD_BYTES - FOLDED_BYTES_LIMIT)
     hidden: set[str] = set()  # results of nodes to keep and of all behind them: even if inferred, they must be computed
     for node in graph.nodes:
         empty = {name: types[name] for name in node.outputs if name in types and not types[name].size}
@@ -99,16 +99,16 @@ def _folded(
     if next(subgraphs(node), None) is not None:
         return None  # control flow with a known course was unrolled; the rest may run for ever
     size = sum(known[name].nbytes for name in reads(node))
-    if any(_bytes(types.get(name)) > max(size, GROWTH_LIMIT) for name in names):
+    if any(_bytes(types.get(name)) > max(size, GROWTH_BYTES_LIMIT) for name in names):
         return None
 
     try:
         results = compute(node, [known[name] if name else None for name in node.inputs], _no_subgraph, allowance)
         allowance.take(bytes_of(results))
-    except TooMuch:
+    except CostExceeded:
         return None
     except UserError as error:
-        if is_too_much(error):
+        if is_cost_error(error):
             return None
         raise
     if not all(isinstance(value, np.ndarray) for value in results):
@@ -129,7 +129,7 @@ def _with_constants(graph: Graph, nodes: Sequence[Node], folded: dict[str, Any])
 
     Every value is among its ``values``, also where its type is not known.
     """
-    constants = {**graph.constants, **{name: held(value) for name, value in folded.items()}}
+    constants = {**graph.constants, **{name: to_model_dtype(value) for name, value in folded.items()}}
     values = dict(graph.values)
     for name, value in folded.items():
         values[name] = Value(name, name_of_dtype(value.dtype), value.shape)
@@ -138,7 +138,7 @@ def _with_constants(graph: Graph, nodes: Sequence[Node], folded: dict[str, Any])
     return _needed(replace(graph, nodes=tuple(nodes), constants=constants, values=values))
 
 
-def without_what_nothing_needs(model: Model) -> Model:
+def drop_unneeded(model: Model) -> Model:
     """Remove the nodes, constants and values that no output needs."""
     return replace(model, graph=_needed(model.graph))
 

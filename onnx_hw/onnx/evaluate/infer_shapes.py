@@ -10,7 +10,7 @@ from onnx_hw.onnx.evaluate.fixed_shapes import fix_shapes
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, name_of_dtype
 from onnx_hw.onnx.operators.evaluate import tagged_constants
-from onnx_hw.onnx.operators.registry import lookup, place
+from onnx_hw.onnx.operators.registry import lookup, node_location
 from onnx_hw.onnx.operators.result_types import VALUE_LIMIT, result_types
 from onnx_hw.onnx.operators.tensor_type import TensorType, Types
 
@@ -135,5 +135,5 @@ def _agreed(node: Node, declared: Value, computed: TensorType | None, problems: 
     if not fits:
         actual = Value(declared.name, name_of_dtype(computed.dtype), computed.shape)
         message = f"the declared type must be the computed one, {actual!r}, not {declared!r}"
-        problems.append(Problem("type-declared", message, place(node), stage="validate"))
+        problems.append(Problem("type-declared", message, node_location(node), stage="validate"))
     return computed

@@ -9,7 +9,7 @@ from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import did_you_mean
 from onnx_hw.onnx.evaluate.check_inputs import checked_feeds
 from onnx_hw.onnx.graph.model import Graph, Model
-from onnx_hw.onnx.operators.dtypes import held, tagged
+from onnx_hw.onnx.operators.dtypes import to_compute_dtype, to_model_dtype
 from onnx_hw.onnx.operators.evaluate import evaluate
 
 
@@ -48,10 +48,12 @@ def run(
     checked = checked_feeds(graph, feeds)
     names = [value.name for value in graph.outputs] if outputs is None else list(outputs)
     _check_names(graph, names)
-    watch = None if observe is None else lambda name, value: observe(name, held(value))
-    replaced = {name: tagged(array, graph.values[name].element_type) for name, array in (instead or {}).items()}
+    watch = None if observe is None else lambda name, value: observe(name, to_model_dtype(value))
+    replaced = {
+        name: to_compute_dtype(array, graph.values[name].element_type) for name, array in (instead or {}).items()
+    }
     results = evaluate(graph, checked, names, observe=watch, instead=replaced)
-    return {name: held(value) for name, value in results.items()}
+    return {name: to_model_dtype(value) for name, value in results.items()}
 
 
 def _check_names(graph: Graph, names: Sequence[str]) -> None:

@@ -143,7 +143,7 @@ BY_CODE: Final = {element.code: element for element in ELEMENT_TYPES}
 BY_NAME: Final = {element.name: element for element in ELEMENT_TYPES}
 
 
-def of_dtype(dtype: np.dtype[Any]) -> ElementType:
+def element_type_of(dtype: np.dtype[Any]) -> ElementType:
     """Return the element type that numpy itself has, such as ``float`` for float32; object arrays hold strings."""
     kind = np.dtype(dtype)
     if kind.kind in "OUST":

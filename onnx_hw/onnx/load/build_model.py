@@ -61,7 +61,7 @@ class GraphBuilder:
             if tensor is None:
                 nodes.append(self._node(node, of))
             else:
-                self._add_constant(node.outputs[0], tensor, node.place, constants, values)
+                self._add_constant(node.outputs[0], tensor, node.location, constants, values)
         for value in self.inliner.values[inlined:]:
             values.setdefault(value.name, value_of(value))
         del self.inliner.values[inlined:]

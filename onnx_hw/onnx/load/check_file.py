@@ -15,7 +15,7 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.read import examine
 from onnx_hw.onnx.parse.diagnostics import STAGES, Findings
 
-MATTERS_OF_FORM = frozenset(("model-domain", "name-not-identifier", "dimension-not-identifier"))
+COSMETIC_WARNINGS = frozenset(("model-domain", "name-not-identifier", "dimension-not-identifier"))
 """Warnings that nearly every exporter earns and that harm no reader."""
 
 
@@ -52,7 +52,7 @@ class CheckReport:
     @property
     def remarks(self) -> tuple[Problem, ...]:
         """Warnings that somebody should act upon."""
-        return tuple(warning for warning in self.warnings if warning.code not in MATTERS_OF_FORM)
+        return tuple(warning for warning in self.warnings if warning.code not in COSMETIC_WARNINGS)
 
     def to_json(self) -> dict[str, Any]:
         """Convert the report to plain lists and dictionaries."""

@@ -16,23 +16,23 @@ from typing import Any
 
 import numpy as np
 
-VALUE_BYTES = 1 << 29
+MAX_VALUE_BYTES = 1 << 29
 """Greatest size of one tensor, or of what an operator holds while it computes."""
 
-HELD_BYTES = 3 << 28
+MAX_HELD_BYTES = 3 << 28
 """Greatest total size of the tensors that are computed and still needed."""
 
-STEPS = 1 << 32
+MAX_STEPS = 1 << 32
 """Greatest number of elements read, written or computed, in one run of a graph with all its subgraphs: some seconds."""
 
-PRODUCTS_IN_A_STEP = 16
+PRODUCTS_PER_STEP = 16
 """Products of a matrix product that count as one step: BLAS is that much faster than numpy with single elements."""
 
-CALL = 1 << 16
+STEPS_PER_CALL = 1 << 16
 """Steps that any operator takes, however small its tensors."""
 
 
-class TooMuch(ValueError):
+class CostExceeded(ValueError):
     """Error: a node asks for memory or time that it must not take; the text says what must be and what would be."""
 
 
@@ -45,22 +45,26 @@ class Allowance:
         held: bytes of the tensors that are needed now.
     """
 
-    steps: int = STEPS
+    steps: int = MAX_STEPS
     held: int = 0
 
-    def afford(self, steps: int) -> None:
+    def require_steps(self, steps: int) -> None:
         if steps > self.steps:
-            raise TooMuch(f"a run must take at most {STEPS:,} steps (elements, or {PRODUCTS_IN_A_STEP} products)")
+            raise CostExceeded(
+                f"a run must take at most {MAX_STEPS:,} steps (elements, or {PRODUCTS_PER_STEP} products)"
+            )
 
     def spend(self, steps: int) -> None:
-        self.afford(steps)
+        self.require_steps(steps)
         self.steps -= steps
 
     def take(self, size: int) -> None:
         """Keep this number of bytes more; a negative number lets bytes go."""
         self.held += size
-        if self.held > HELD_BYTES:
-            raise TooMuch(f"the tensors that are needed at one time must have at most {HELD_BYTES >> 20} MiB together")
+        if self.held > MAX_HELD_BYTES:
+            raise CostExceeded(
+                f"the tensors that are needed at one time must have at most {MAX_HELD_BYTES >> 20} MiB together"
+            )
 
 
 _CURRENT: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
@@ -80,31 +84,33 @@ def spend(steps: int, *, calls: int = 0, products: int = 0) -> None:
     """Spend the time that an operator is about to take: for elements, calls of numpy, and products in a matrix product.
 
     Raises:
-        TooMuch: it is more than is left.
+        CostExceeded: it is more than is left.
     """
     allowance = _CURRENT.get() or Allowance()
-    allowance.spend(steps + calls * (CALL >> 3) + products // PRODUCTS_IN_A_STEP)
+    allowance.spend(steps + calls * (STEPS_PER_CALL >> 3) + products // PRODUCTS_PER_STEP)
 
 
-def afford(steps: int) -> None:
+def require_steps(steps: int) -> None:
     """Check that this number of steps is left; they will be spent one after the other.
 
     Raises:
-        TooMuch: fewer are left.
+        CostExceeded: fewer are left.
     """
-    (_CURRENT.get() or Allowance()).afford(steps)
+    (_CURRENT.get() or Allowance()).require_steps(steps)
 
 
 def hold(shape: tuple[int, ...] | list[int], dtype: Any = np.float64) -> None:
     """Check the memory that an operator is about to take.
 
     Raises:
-        TooMuch: one array of this shape is too large.
+        CostExceeded: one array of this shape is too large.
     """
     size = prod(int(length) for length in shape) * np.dtype(dtype).itemsize
-    if size > VALUE_BYTES:
+    if size > MAX_VALUE_BYTES:
         lengths = "×".join(f"{int(length):,}" for length in shape)
-        raise TooMuch(f"no array may be larger than {VALUE_BYTES >> 20} MiB; one of {lengths} numbers is needed")
+        raise CostExceeded(
+            f"no array may be larger than {MAX_VALUE_BYTES >> 20} MiB; one of {lengths} numbers is needed"
+        )
 
 
 def bytes_of(value: Any) -> int:

@@ -11,7 +11,7 @@ from onnx_hw.onnx.operators.activation import Swish
 from onnx_hw.onnx.operators.allowance import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code
 from onnx_hw.onnx.operators.facts import Facts
-from onnx_hw.onnx.operators.macs import known
+from onnx_hw.onnx.operators.macs import known_type
 from onnx_hw.onnx.operators.matmul import product
 from onnx_hw.onnx.operators.registry import earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, Types, like_first, must_have_axes
@@ -20,8 +20,8 @@ from onnx_hw.onnx.operators.tensor_type import TensorType, Types, like_first, mu
 def attention_macs(_: Node, inputs: Types, results: Types) -> int:
     """Count products: each query meets all keys, those of the past included, and their weights meet the values."""
     past = inputs[4] if len(inputs) > 4 else None
-    keys = known(inputs, 1).shape[-2] + (0 if past is None else past.shape[-2])
-    return (known(inputs, 0).size + known(results, 0).size) * keys
+    keys = known_type(inputs, 1).shape[-2] + (0 if past is None else past.shape[-2])
+    return (known_type(inputs, 0).size + known_type(results, 0).size) * keys
 
 
 @operator(since=25, facts=Facts(macs=attention_macs))
@@ -148,7 +148,7 @@ def RotaryEmbedding(
 
 def linear_attention_macs(node: Node, inputs: Types, __: Types) -> int:
     """Count products: each token's key and value meet in the state of their head, each query meets the state."""
-    q, k, v = (known(inputs, at) for at in range(3))
+    q, k, v = (known_type(inputs, at) for at in range(3))
     queries, heads = int(node.attributes["q_num_heads"]), int(node.attributes["kv_num_heads"])
     reads = heads if "delta" in str(node.attributes.get("update_rule", "gated_delta")) else 0
     return prod(q.shape[:2]) * (k.shape[2] // heads) * (v.shape[2] // heads) * (heads + reads + queries)
@@ -222,7 +222,7 @@ def LinearAttention(
 
 def causal_conv_macs(_: Node, inputs: Types, __: Types) -> int:
     """Count products: each channel meets its own kernel."""
-    return known(inputs, 0).size * known(inputs, 1).shape[2]
+    return known_type(inputs, 0).size * known_type(inputs, 1).shape[2]
 
 
 def causal_conv_type(

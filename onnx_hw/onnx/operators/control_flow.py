@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.graph.model import Graph
-from onnx_hw.onnx.operators.allowance import CALL, afford, hold, spend
+from onnx_hw.onnx.operators.allowance import STEPS_PER_CALL, hold, require_steps, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_name
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, TypeCall, normal_axis
@@ -76,10 +76,10 @@ def Loop(
     values = list(carried)
     scans: list[list[Array]] = [[] for _ in range(len(body.outputs) - 1 - len(values))]
     if trips is not None and going and _goes_on(body):
-        afford(max(most, 0) * (1 + len(body.nodes)) * CALL)
+        require_steps(max(most, 0) * (1 + len(body.nodes)) * STEPS_PER_CALL)
     iteration = room = 0
     while going and iteration < most:
-        spend(CALL)
+        spend(STEPS_PER_CALL)
         outputs = call.run_graph(body, [np.array(iteration, np.int64), np.array(True), *values])
         going = bool(outputs[0].reshape(()))
         values = outputs[1 : 1 + len(values)]
@@ -160,7 +160,7 @@ def Scan(
     scans: list[list[Array]] = [[] for _ in range(count)]
     (length,), room = lengths, 0
     for k in range(length):
-        spend(CALL)
+        spend(STEPS_PER_CALL)
         outputs = call.run_graph(body, [*states, *(x[k] for x in slices)])
         states = outputs[: len(states)]
         for scan, output in zip(scans, outputs[len(states) :], strict=True):

@@ -1,8 +1,8 @@
 """Dtypes that operators compute with: numpy's own, and those of ``ml_dtypes`` for what numpy lacks.
 
 A model holds a bfloat16 tensor as float32 values (see ``graph.element_types``). To compute with it, its type must be
-visible in the array itself, since it decides how results are rounded: ``tagged`` gives the array that dtype, ``held``
-takes it off again. Both are exact.
+visible in the array itself, since it decides how results are rounded: ``to_compute_dtype`` gives the array that dtype,
+``to_model_dtype`` takes it off again. Both are exact.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME, of_dtype
+from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME, element_type_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -59,7 +59,7 @@ def name_of_dtype(dtype: np.dtype[Any]) -> str:
     if dtype in _NAME_OF_NARROW:
         return _NAME_OF_NARROW[dtype]
     try:
-        return of_dtype(dtype).name
+        return element_type_of(dtype).name
     except StopIteration:
         raise KeyError(dtype) from None
 
@@ -85,18 +85,18 @@ def greatest(dtype: np.dtype[Any]) -> float:
     return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 
 
-def tagged(values: Array, element_type: str) -> Array:
+def to_compute_dtype(values: Array, element_type: str) -> Array:
     """Convert an array, as the model holds it, to the dtype that determines its element type."""
     dtype = _NARROW.get(element_type)
     return values if dtype is None else values.astype(dtype, copy=False)
 
 
-def held(values: Any) -> Any:
+def to_model_dtype(values: Any) -> Any:
     """Convert an array to the dtype in which a model holds it, a sequence element by element; the inverse of
-    ``tagged``.
+    ``to_compute_dtype``.
     """
     if isinstance(values, list):
-        return [held(value) for value in values]
+        return [to_model_dtype(value) for value in values]
     if isinstance(values, np.ndarray) and values.dtype in _NAME_OF_NARROW:
         return values.astype(BY_NAME[_NAME_OF_NARROW[values.dtype]].dtype)
     return values

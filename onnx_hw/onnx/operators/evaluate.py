@@ -10,12 +10,12 @@ import numpy as np
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.onnx.graph.dependencies import needed_nodes, reads
 from onnx_hw.onnx.graph.model import Graph, Node
-from onnx_hw.onnx.operators.allowance import CALL, Allowance, TooMuch, bytes_of, hold, limited
-from onnx_hw.onnx.operators.dtypes import Array, tagged
-from onnx_hw.onnx.operators.registry import Call, OnnxOperator, operator_of, place
+from onnx_hw.onnx.operators.allowance import STEPS_PER_CALL, Allowance, CostExceeded, bytes_of, hold, limited
+from onnx_hw.onnx.operators.dtypes import Array, to_compute_dtype
+from onnx_hw.onnx.operators.registry import Call, OnnxOperator, node_location, operator_of
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
-TOO_MUCH = "too-much-to-compute"
+COST_CODE = "too-much-to-compute"
 """Code of the problem that a node would need too much memory or time."""
 
 Observer = Callable[[str, Any], None]
@@ -25,7 +25,7 @@ GraphRunner = Callable[[Graph, Sequence[Any]], list[Any]]
 def tagged_constants(graph: Graph) -> dict[str, Array]:
     """Return the graph's constants in the dtypes that operators compute with."""
     return {
-        name: tagged(array, graph.values[name].element_type) if name in graph.values else array
+        name: to_compute_dtype(array, graph.values[name].element_type) if name in graph.values else array
         for name, array in graph.constants.items()
     }
 
@@ -92,8 +92,8 @@ def evaluate(
                 allowance.take(-held.pop(name, 0))
         try:
             allowance.take(sum(held[name] for name in node.outputs if name in held))
-        except TooMuch as reason:
-            raise too_much(node, reason) from reason
+        except CostExceeded as reason:
+            raise cost_error(node, reason) from reason
     allowance.take(-sum(held.values()))
     return {name: values[name] for name in targets}
 
@@ -124,14 +124,14 @@ def compute(
             if operator.takes_call:
                 arguments["call"] = Call(node, run_graph)
             result = operator.function(*inputs, **arguments)
-    except TooMuch as reason:
-        raise too_much(node, reason) from reason
+    except CostExceeded as reason:
+        raise cost_error(node, reason) from reason
     except (ValueError, IndexError, TypeError, ArithmeticError, MemoryError) as reason:
         described = ", ".join(_shown(value) for value in inputs)
         raise user_error(
             "operator-failed",
             f"{node.op_type} must be able to compute ({described}): {reason}",
-            where=place(node),
+            where=node_location(node),
             stage="capability",
         ) from reason
     outputs = list(result) if isinstance(result, tuple) else [result]
@@ -139,7 +139,7 @@ def compute(
         raise user_error(
             "output-count",
             f"{operator!r} has {len(outputs)} outputs, not {len(node.outputs)}",
-            where=place(node),
+            where=node_location(node),
             stage="capability",
         )
     return [np.asarray(value) if isinstance(value, np.generic) else value for value in outputs[: len(node.outputs)]]
@@ -149,7 +149,7 @@ def _check_cost(operator: OnnxOperator, inputs: Sequence[Any], arguments: dict[s
     """Check that the results, whose types are known beforehand, are not too large; spend the steps of the elements.
 
     Raises:
-        TooMuch: they are too large.
+        CostExceeded: they are too large.
     """
     arrays = [x for x in inputs if isinstance(x, np.ndarray)]
     results: Sequence[Any] = ()
@@ -163,23 +163,25 @@ def _check_cost(operator: OnnxOperator, inputs: Sequence[Any], arguments: dict[s
     for result in results:
         if result is not None:
             hold(result.shape, result.dtype)
-    allowance.spend(CALL + sum(x.size for x in arrays) + sum(result.size for result in results if result is not None))
+    allowance.spend(
+        STEPS_PER_CALL + sum(x.size for x in arrays) + sum(result.size for result in results if result is not None)
+    )
 
 
-def too_much(node: Node, reason: TooMuch) -> UserError:
+def cost_error(node: Node, reason: CostExceeded) -> UserError:
     """Make the error for a node that would cost too much."""
     return user_error(
-        TOO_MUCH,
+        COST_CODE,
         f"{node.op_type} `{node.label}` would cost too much: {reason}",
-        where=place(node),
+        where=node_location(node),
         hint="use smaller shapes (--dim NAME=NUMBER) or fewer iterations",
         stage="capability",
     )
 
 
-def is_too_much(error: UserError) -> bool:
+def is_cost_error(error: UserError) -> bool:
     """Tell whether a node was not computed because of its cost."""
-    return any(problem.code == TOO_MUCH for problem in error.problems)
+    return any(problem.code == COST_CODE for problem in error.problems)
 
 
 def _shown(value: Any) -> str:

@@ -48,10 +48,10 @@ class Effect(Enum):
     SNAPS = auto()
 
 
-STRAIGHT = frozenset((Effect.ADDS, Effect.SCALES, Effect.AFFINE))
+LINEAR_EFFECTS = frozenset((Effect.ADDS, Effect.SCALES, Effect.AFFINE))
 """Effects of functions whose graph is a line, where all operands but one are constant."""
 
-OF_SCALES = frozenset((Effect.QUANTIZES, Effect.DEQUANTIZES, Effect.SNAPS))
+SCALE_EFFECTS = frozenset((Effect.QUANTIZES, Effect.DEQUANTIZES, Effect.SNAPS))
 """Effects that involve scales: from real numbers to integers of a scale, back, and both."""
 
 Macs = Callable[[Node, Types, Types], int]
@@ -82,7 +82,7 @@ class Weights:
         axis = self.axis % rank
         return rank - 1 - axis if self.turned and node.attributes.get(self.turned, 0) else axis
 
-    def beside(self, node: Node, shape: Sequence[int], column: np.ndarray) -> np.ndarray:
+    def broadcast(self, node: Node, shape: Sequence[int], column: np.ndarray) -> np.ndarray:
         """Broadcast one number, or one per output, to weights of a shape."""
         if column.size == 1:
             return column.reshape(())

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.graph.model import Node
-from onnx_hw.onnx.operators.allowance import VALUE_BYTES, hold, spend
+from onnx_hw.onnx.operators.allowance import MAX_VALUE_BYTES, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
 from onnx_hw.onnx.operators.facts import Effect, Facts, Weights
-from onnx_hw.onnx.operators.macs import known, matrix_macs
+from onnx_hw.onnx.operators.macs import known_type, matrix_macs
 from onnx_hw.onnx.operators.registry import earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, Types, broadcast_shape, same_dtype
 
@@ -182,7 +182,7 @@ def _lengths(terms: Sequence[str], inputs: Sequence[TensorType]) -> tuple[dict[s
 def einsum_macs(node: Node, inputs: Types, _: Types) -> int:
     """Count one for each combination of indices and operand but the first: a single operand is not a product."""
     terms = str(node.attributes["equation"]).replace(" ", "").partition("->")[0].split(",")
-    lengths, outer = _lengths(terms, [known(inputs, k) for k in range(len(inputs))])
+    lengths, outer = _lengths(terms, [known_type(inputs, k) for k in range(len(inputs))])
     return prod((*lengths.values(), *outer)) * (len(terms) - 1)
 
 
@@ -197,7 +197,7 @@ def Einsum(*inputs: Array, equation: str) -> Array:
 
 def _contraction(equation: str, inputs: list[Array]) -> tuple[Any, int]:
     """Return an order of products without large intermediates, and the greatest number of its multiplications."""
-    path, description = np.einsum_path(equation, *inputs, optimize=("greedy", VALUE_BYTES // 8))
+    path, description = np.einsum_path(equation, *inputs, optimize=("greedy", MAX_VALUE_BYTES // 8))
     steps, largest = (
         float(description.split(f"{what}:")[1].split()[0]) for what in ("Optimized FLOP count", "Largest intermediate")
     )

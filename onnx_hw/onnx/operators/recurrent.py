@@ -17,7 +17,7 @@ from onnx_hw.onnx.operators.activation import sigmoid
 from onnx_hw.onnx.operators.allowance import spend
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Facts
-from onnx_hw.onnx.operators.macs import known
+from onnx_hw.onnx.operators.macs import known_type
 from onnx_hw.onnx.operators.registry import Floats, Strings, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, Types, must_have_axes
 
@@ -83,13 +83,13 @@ class Recurrence:
                 "affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu",
             )  # fmt: skip
             takes_beta = name.lower() in ("affine", "scaledtanh", "hardsigmoid")
-            known = _activations(
+            functions_by_name = _activations(
                 left_alphas.pop(0) if takes_alpha and left_alphas else None,
                 left_betas.pop(0) if takes_beta and left_betas else None,
             )
-            if name.lower() not in known:
-                raise ValueError(f"an activation must be one of {', '.join(known)}, not {name}")
-            functions.append(known[name.lower()])
+            if name.lower() not in functions_by_name:
+                raise ValueError(f"an activation must be one of {', '.join(functions_by_name)}, not {name}")
+            functions.append(functions_by_name[name.lower()])
         each = len(defaults)
         return cls(
             direction, tuple(tuple(functions[k * each : (k + 1) * each]) for k in range(directions)), clip, layout
@@ -163,7 +163,7 @@ def recurrent_type(
 
 def recurrent_macs(_: Node, inputs: Types, __: Types) -> int:
     """Count those of RNN, GRU and LSTM: at every time, data and state meet the weights of all gates and directions."""
-    x, w, r = (known(inputs, k) for k in range(3))
+    x, w, r = (known_type(inputs, k) for k in range(3))
     return prod(x.shape[:2]) * (w.size + r.size)
 
 

@@ -34,7 +34,7 @@ import numpy as np
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import did_you_mean
 from onnx_hw.onnx.graph.model import Graph, Node, OnnxTensor, Value
-from onnx_hw.onnx.operators.dtypes import tagged
+from onnx_hw.onnx.operators.dtypes import to_compute_dtype
 from onnx_hw.onnx.operators.facts import Facts
 
 Function = Callable[..., Any]
@@ -122,7 +122,7 @@ class OnnxOperator:
                 problems.append(_problem(node, "attribute-unknown", f"{self!r} has no attribute `{name}`", hint))
                 continue
             if isinstance(value, OnnxTensor):
-                value = tagged(value.array, value.element_type)
+                value = to_compute_dtype(value.array, value.element_type)
             if not _is_kind(value, attribute.kind):
                 message = f"attribute `{name}` of {self!r} must be {_KIND_NAMES[attribute.kind]}, not {value!r}"
                 problems.append(_problem(node, "attribute-type", message))
@@ -278,7 +278,7 @@ def facts_of(node: Node) -> Facts:
 
 def facts_of_operator(domain: str, op_type: str) -> Facts:
     """Return the row of an operator; it is empty where the operator states nothing."""
-    return _FACTS.get((domain, op_type), NOTHING)
+    return _FACTS.get((domain, op_type), NO_FACTS)
 
 
 def operators() -> tuple[OnnxOperator, ...]:
@@ -286,12 +286,12 @@ def operators() -> tuple[OnnxOperator, ...]:
     return tuple(row for key in sorted(_OPERATORS) for row in _OPERATORS[key])
 
 
-def place(node: Node) -> str:
+def node_location(node: Node) -> str:
     """Return the location of a node, in the user's words: ``graph.node[12](Conv "c1")``."""
     return f'{node.where}({node.op_type} "{node.label}")'
 
 
-NOTHING = Facts()
+NO_FACTS = Facts()
 
 _KIND_NAMES = {
     int: "an integer",
@@ -338,4 +338,4 @@ def _without(function: Function, hints: tuple[str, ...]) -> Function:
 
 
 def _problem(node: Node, code: str, message: str, hint: str = "") -> Problem:
-    return Problem(code, message, place(node), hint, "capability")
+    return Problem(code, message, node_location(node), hint, "capability")

@@ -10,8 +10,8 @@ import numpy as np
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators.dtypes import Array
-from onnx_hw.onnx.operators.evaluate import compute, is_too_much
-from onnx_hw.onnx.operators.registry import OnnxOperator, operator_of, place
+from onnx_hw.onnx.operators.evaluate import compute, is_cost_error
+from onnx_hw.onnx.operators.registry import OnnxOperator, node_location, operator_of
 from onnx_hw.onnx.operators.tensor_type import GraphTypes, TensorType, TypeCall, Types
 
 #: Greatest number of elements of a value that is computed while types are inferred: shapes, axes, scales, not weights.
@@ -54,7 +54,7 @@ def result_types(node: Node, inputs: Types, graph_types: GraphTypes) -> list[Ten
     except _NoSubgraph:
         return inferred
     except UserError as error:
-        if is_too_much(error):
+        if is_cost_error(error):
             return inferred
         raise
     return [_computed(x, constant) for x in results]
@@ -70,11 +70,11 @@ def _by_rule(
         inferred = operator.types(*inputs, **arguments)
     except (ValueError, IndexError, TypeError, ArithmeticError, MemoryError) as reason:  # attributes may hold anything
         message = f"{node.op_type} must fit its inputs: {reason}"
-        raise user_error("type-mismatch", message, where=place(node), stage="validate") from reason
+        raise user_error("type-mismatch", message, where=node_location(node), stage="validate") from reason
     types = list(inferred) if isinstance(inferred, tuple) else [inferred]
     if len(types) < len(node.outputs):
         message = f"{operator!r} has {len(types)} outputs, not {len(node.outputs)}"
-        raise user_error("output-count", message, where=place(node), stage="validate")
+        raise user_error("output-count", message, where=node_location(node), stage="validate")
     return types[: len(node.outputs)]
 
 

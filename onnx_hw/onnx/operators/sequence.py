@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.graph.model import Graph, Value
-from onnx_hw.onnx.operators.allowance import CALL, bytes_of, hold, spend
+from onnx_hw.onnx.operators.allowance import STEPS_PER_CALL, bytes_of, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code
 from onnx_hw.onnx.operators.registry import Call, operator
 from onnx_hw.onnx.operators.tensor_type import like_first, normal_axis
@@ -57,7 +57,7 @@ def SequenceMap(sequence: Sequence, *others: Any, body: Graph, call: Call) -> tu
     results: list[Sequence] = [[] for _ in body.outputs]
     room = 0
     for k, element in enumerate(sequence):
-        spend(CALL)
+        spend(STEPS_PER_CALL)
         inputs = [element, *(other[k] if isinstance(other, list) else other for other in others)]
         for result, value in zip(results, call.run_graph(body, inputs), strict=True):
             result.append(value)

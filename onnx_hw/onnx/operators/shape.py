@@ -218,7 +218,7 @@ def Expand(x: Array, shape: Array) -> Array:
 
 
 def depth_to_space_type(x: TensorType, *, blocksize: int, mode: str = "DCR") -> TensorType:
-    batch, channels, height, width = four(x.shape)
+    batch, channels, height, width = image_axes(x.shape)
     if mode not in ("DCR", "CRD") or channels % (blocksize * blocksize):
         raise ValueError(f"mode must be DCR or CRD, and {channels} channels fill blocks of {blocksize} x {blocksize}")
     return x.with_shape((batch, channels // blocksize**2, height * blocksize, width * blocksize))
@@ -241,7 +241,7 @@ earlier(DepthToSpace, since=1, without=("mode",))
 
 
 def space_to_depth_type(x: TensorType, *, blocksize: int, mode: str = "DCR") -> TensorType:
-    batch, channels, height, width = four(x.shape)
+    batch, channels, height, width = image_axes(x.shape)
     if mode not in ("DCR", "CRD") or height % blocksize or width % blocksize:
         raise ValueError(
             f"mode must be DCR or CRD, and {height} x {width} be whole blocks of {blocksize} x {blocksize}"
@@ -262,7 +262,7 @@ def SpaceToDepth(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
 earlier(SpaceToDepth, since=(1, 13), without=("mode",))
 
 
-def four(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+def image_axes(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     """Return batch, channels, height, width.
 
     Raises:

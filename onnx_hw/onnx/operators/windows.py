@@ -24,7 +24,8 @@ class SpatialWindow:
         kernel, strides, dilations: one entry per spatial axis.
         begin, end: elements of padding before and after each axis, as the model states them.
         output: number of window positions along each axis. The last one may reach beyond the padding (``ceil_mode``).
-        left_out: whether there would be one more, but it would begin in the padding behind the tensor (``ceil_mode``).
+        omits_last: whether one more is left out, because it would begin in the padding behind the tensor
+            (``ceil_mode``).
     """
 
     kernel: tuple[int, ...]
@@ -33,7 +34,7 @@ class SpatialWindow:
     begin: tuple[int, ...]
     end: tuple[int, ...]
     output: tuple[int, ...]
-    left_out: bool = False
+    omits_last: bool = False
 
     def padded(self, x: Array, value: Any) -> Array:
         """Pad ``x`` by ``value`` as far as the windows reach; return ``x`` itself where nothing is to be added."""
@@ -120,16 +121,16 @@ def slide(
         raise ValueError(f"auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID, not {auto_pad}")
     pads = _per_axis("pads", pads, 2 * rank, 0)
     begin, end = pads[:rank], pads[rank:]
-    positions, left_out = [], False
+    positions, omits_last = [], False
     for length, first, last, far, stride in zip(spatial, begin, end, span, strides, strict=True):
         room = length + first + last - far
         count = (-(-room // stride) if ceil_mode else room // stride) + 1
         if ceil_mode and (count - 1) * stride >= length + first:
-            count, left_out = count - 1, True
+            count, omits_last = count - 1, True
         if count < 1:
             raise ValueError(f"a window of {far} must fit into {length} + {first} + {last} elements with padding")
         positions.append(count)
-    return SpatialWindow(tuple(kernel), strides, dilations, begin, end, tuple(positions), left_out)
+    return SpatialWindow(tuple(kernel), strides, dilations, begin, end, tuple(positions), omits_last)
 
 
 def same_padding(

@@ -109,7 +109,7 @@ class SourceNode:
         return name if name.isprintable() and 0 < len(name) <= 80 else quote(name)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """``where`` with the name by which a person knows the node: ``graph.node[12](Conv "c1")``."""
         label = self.name or next((name for name in self.outputs if name), "")
         return f"{self.where}({self.operator}{' ' + quote(label) if label else ''})"

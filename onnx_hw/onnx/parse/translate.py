@@ -112,11 +112,11 @@ class Translator:
         )
         if not message.attribute:
             return node
-        place = node.place
+        location = node.location
         return replace(
             node,
             attributes=tuple(
-                self.attributes.read(attribute, place, index) for index, attribute in enumerate(message.attribute)
+                self.attributes.read(attribute, location, index) for index, attribute in enumerate(message.attribute)
             ),
         )
 

@@ -13,7 +13,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, integer_range, is_integer
+from onnx_hw.onnx.operators.dtypes import dtype_of_name, integer_range, is_integer, to_model_dtype
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
 
@@ -132,5 +132,5 @@ def _drawn(value: Value, span: tuple[float, float], count: int, generator: np.ra
     dtype = dtype_of_name(value.element_type)
     if is_integer(dtype):
         low, high = integer_range(dtype)
-        return np.asarray(held(np.clip(np.rint(numbers), low, high).astype(dtype)))
-    return np.asarray(held(numbers.astype(dtype)))
+        return np.asarray(to_model_dtype(np.clip(np.rint(numbers), low, high).astype(dtype)))
+    return np.asarray(to_model_dtype(numbers.astype(dtype)))

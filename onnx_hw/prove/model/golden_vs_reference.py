@@ -18,7 +18,7 @@ from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.onnx.operators.registry import facts_of, place
+from onnx_hw.onnx.operators.registry import facts_of, node_location
 from onnx_hw.prove.model.known_values import KnownFrame, misplaced
 from onnx_hw.prove.model.rounding_differences import unexplained
 from onnx_hw.prove.model.segments import in_pieces
@@ -146,7 +146,7 @@ class FrameComparison:
 
     def _error(self, name: str, message: str) -> UserError:
         node = self.made.get(name)
-        where = place(node) if node is not None and node.where else ""
+        where = node_location(node) if node is not None and node.where else ""
         hint = "this is a bug of onnx-hw: please report it with the model"
         problem = Problem("golden-differs", message, where, hint, "quantize")
         return UserError(problem, exit_code=ExitCode.MISMATCH)

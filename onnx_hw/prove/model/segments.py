@@ -20,7 +20,7 @@ from onnx_hw.onnx.graph.dependencies import reads
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.onnx.operators.dtypes import held, tagged
+from onnx_hw.onnx.operators.dtypes import to_compute_dtype, to_model_dtype
 from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.prove.model.sum_error_bound import sum_error, sums_products
@@ -77,7 +77,8 @@ class Pieces:
             piece = _moved(_nudged(piece, noise), self._sum_errors(piece, given, nudge))
         values, found = _observed(_widened(piece), _all_wide(given), wanted)
         return {
-            name: _before_rounding(rounded[name], values) if name in rounded else held(found[name]) for name in made
+            name: _before_rounding(rounded[name], values) if name in rounded else to_model_dtype(found[name])
+            for name in made
         }
 
     def _sum_errors(self, piece: Graph, given: Mapping[str, Any], times: float) -> dict[str, np.ndarray]:
@@ -124,7 +125,7 @@ class Pieces:
         return name in self.known or (made is not None and facts_of(made).effect is Effect.DEQUANTIZES)
 
     def _tagged(self, name: str, value: Any) -> Any:
-        return tagged(value, self.graph.values[name].element_type) if isinstance(value, np.ndarray) else value
+        return to_compute_dtype(value, self.graph.values[name].element_type) if isinstance(value, np.ndarray) else value
 
 
 def in_pieces(model: Model, frame: Mapping[str, Any], known: Mapping[str, np.ndarray]) -> Pieces:

@@ -16,7 +16,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import compute
-from onnx_hw.onnx.operators.facts import STRAIGHT, Effect
+from onnx_hw.onnx.operators.facts import LINEAR_EFFECTS, Effect
 from onnx_hw.quantization.ranges.calibrate import Range
 from onnx_hw.quantization.ranges.synthetic import range_of_input
 
@@ -29,7 +29,7 @@ LARGEST = 1e6
 UNKNOWN = Range(-1.0, 1.0)
 """Of what the host computes."""
 
-ELEMENTWISE = STRAIGHT | {Effect.BOUNDS, Effect.BENDS}
+ELEMENTWISE = LINEAR_EFFECTS | {Effect.BOUNDS, Effect.BENDS}
 
 
 def assumed_ranges(model: Model, names: Collection[str] | None = None) -> dict[str, Range]:

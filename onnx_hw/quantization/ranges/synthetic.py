@@ -9,7 +9,7 @@ import numpy as np
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model, Value
-from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, integer_range, is_integer
+from onnx_hw.onnx.operators.dtypes import dtype_of_name, integer_range, is_integer, to_model_dtype
 from onnx_hw.quantization.ranges.calibrate import Range
 
 FRAMES = 8
@@ -68,5 +68,5 @@ def _drawn(value: Value, count: int, generator: np.random.Generator, greatest: i
         return generator.random(shape) < 0.5
     if is_integer(dtype):
         span = range_of_input(value.element_type, greatest)
-        return held(generator.integers(int(span.low), int(span.high), shape, endpoint=True).astype(dtype))
-    return held(generator.random(shape, dtype=np.float32).astype(dtype))
+        return to_model_dtype(generator.integers(int(span.low), int(span.high), shape, endpoint=True).astype(dtype))
+    return to_model_dtype(generator.random(shape, dtype=np.float32).astype(dtype))

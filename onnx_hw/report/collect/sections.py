@@ -19,7 +19,7 @@ from onnx_hw.ir.network import Network
 from onnx_hw.messages.text import short
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.onnx.operators.facts import OF_SCALES
+from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.report.build_request import describe_asked
 from onnx_hw.report.collect.design_sections import (
@@ -82,7 +82,7 @@ def empty_model(path: Path) -> ModelSection:
 
 def parameters(model: Model) -> int:
     """How many weights and biases there are: numbers in constants, but for scales, zero points and shapes."""
-    scaling = {name for node in model.graph.nodes if facts_of(node).effect in OF_SCALES for name in node.inputs[1:]}
+    scaling = {name for node in model.graph.nodes if facts_of(node).effect in SCALE_EFFECTS for name in node.inputs[1:]}
     return sum(
         int(array.size)
         for name, array in model.graph.constants.items()

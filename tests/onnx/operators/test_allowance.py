@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.onnx.evaluate.fold_constants import MADE_LIMIT, fold
-from onnx_hw.onnx.operators.allowance import HELD_BYTES, STEPS, VALUE_BYTES, Allowance
+from onnx_hw.onnx.evaluate.fold_constants import FOLDED_BYTES_LIMIT, fold
+from onnx_hw.onnx.operators.allowance import MAX_HELD_BYTES, MAX_STEPS, MAX_VALUE_BYTES, Allowance
 from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.runtime.options import BuildOptions, ReadOptions
 from support.cpu_time_limit import own_seconds
@@ -108,7 +108,7 @@ def bounded(size: int) -> Iterator[None]:
 @pytest.mark.parametrize("name", CASES)
 def test_what_costs_too_much_is_refused(tmp_path: Path, name: str) -> None:
     loaded = flow.read(saved(tmp_path, name), LENIENT)
-    with bounded(HELD_BYTES + VALUE_BYTES), pytest.raises(UserError, match="would cost too much") as refusal:
+    with bounded(MAX_HELD_BYTES + MAX_VALUE_BYTES), pytest.raises(UserError, match="would cost too much") as refusal:
         reference.run(loaded, {"x": np.zeros(CASES[name][0], np.float32)})
     (problem,) = refusal.value.problems
     assert CASES[name][3] in problem.message and CASES[name][3] in problem.where
@@ -130,7 +130,7 @@ def test_constants_that_double_are_not_folded_for_ever(tmp_path: Path) -> None:
         nodes.append(make_node("Concat", [f"t{k}", f"n{k + 1}"], [f"t{k + 1}"], axis=0))
     nodes += [make_node("ReduceSum", ["t30"], ["r"], keepdims=0), make_node("Add", ["x", "r"], ["y"])]
     content = model(nodes, inputs=[value("x", (1,))], outputs=[value("y", None)], constants=[floats("c", 1 << 12)])
-    with bounded(2 * MADE_LIMIT):
+    with bounded(2 * FOLDED_BYTES_LIMIT):
         folded = fold(flow.read(write(tmp_path, content), LENIENT))
     assert 20 < len(folded.graph.nodes) < len(nodes)
 
@@ -154,7 +154,7 @@ def test_a_run_pays_for_what_it_computes(tmp_path: Path) -> None:
     loaded = flow.read(write(tmp_path, content), LENIENT)
     allowance = Allowance()
     evaluate(loaded.graph, {"x": np.zeros(1 << 20, np.float32)}, ["t40"], allowance=allowance)
-    assert 80 << 20 <= STEPS - allowance.steps <= 90 << 20
+    assert 80 << 20 <= MAX_STEPS - allowance.steps <= 90 << 20
     assert allowance.held == 0
 
 

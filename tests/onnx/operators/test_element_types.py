@@ -8,7 +8,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate.reference import run
 from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME, ELEMENT_TYPES
 from onnx_hw.onnx.graph.model import Graph, Node, Value
-from onnx_hw.onnx.operators.dtypes import dtype_of_code, dtype_of_name, held, name_of_dtype, tagged
+from onnx_hw.onnx.operators.dtypes import dtype_of_code, dtype_of_name, name_of_dtype, to_compute_dtype, to_model_dtype
 from support.single_node_models import ours
 
 
@@ -27,7 +27,7 @@ def test_every_type_has_a_dtype_that_tells_it(element):
 def test_every_code_survives_being_tagged(element):
     """All values of a type of up to 8 bits, NaN and minus zero included."""
     values = element.decode(np.arange(1 << element.bits, dtype=np.uint8))
-    back = held(tagged(values, element.name))
+    back = to_model_dtype(to_compute_dtype(values, element.name))
     assert back.dtype == BY_NAME[element.name].dtype
     np.testing.assert_array_equal(back, values)
     numbers = ~np.isnan(values.astype(np.float32))
@@ -66,7 +66,7 @@ def cast(values, to, **attributes):
     codes = {element.name: code for code, element in BY_CODE.items()}
     (y,) = ours("Cast", [values], version=25, to=codes[to], **attributes)
     assert name_of_dtype(y.dtype) == to
-    return held(y)
+    return to_model_dtype(y)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +114,10 @@ def test_casting_floats_and_texts():
     ("element_type", "low", "high"), [("int8", -128, 127), ("uint4", 0, 15), ("int16", -(2**15), 2**15 - 1)]
 )
 def test_quantization_rounds_ties_to_even_and_saturates(element_type, low, high):
-    zero_point = tagged(np.array(1, np.int16), "int16").astype(dtype_of_name(element_type))
+    zero_point = to_compute_dtype(np.array(1, np.int16), "int16").astype(dtype_of_name(element_type))
     x = f(0.5, 1.5, 2.5, 1e9, -1e9) * 0.25
     (y,) = ours("QuantizeLinear", [x, np.float32(0.25), zero_point], version=21)
-    assert held(y).tolist() == [1, 3, 3, high, low]
+    assert to_model_dtype(y).tolist() == [1, 3, 3, high, low]
 
 
 def test_blocks_share_a_scale():

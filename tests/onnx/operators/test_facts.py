@@ -129,7 +129,7 @@ def test_factors_beside_weights_are_factors_behind_the_product(key):
         column = np.arange(2, 2 + result.shape[place.channel]).astype(np.float64)
         spread = [-1 if k == place.channel % result.ndim else 1 for k in range(result.ndim)]
         weights = product.inputs[place.at]
-        scaled = (weights * place.beside(node, weights.shape, column)).astype(np.float32)
+        scaled = (weights * place.broadcast(node, weights.shape, column)).astype(np.float32)
         inputs = [scaled if k == place.at else of for k, of in enumerate(product.inputs)]
         np.testing.assert_allclose(compute(node, inputs)[0], result * column.reshape(spread), rtol=1e-4, atol=1e-5)
 
