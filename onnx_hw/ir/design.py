@@ -128,13 +128,13 @@ class Design:
             edges.append(
                 Edge(
                     boundary.tensor,
-                    node.operator.takes(self.folding(node))[k],
+                    node.operator.input_orders(self.folding(node))[k],
                     None,
                     (node.name, node.operator.inputs[k]),
                 )
             )
         for node in network.nodes:
-            orders = node.operator.gives(self.folding(node))
+            orders = node.operator.output_orders(self.folding(node))
             for tensor, port, order in zip(node.outputs, node.operator.outputs, orders, strict=True):
                 readers = network.consumers(tensor)
                 consumer = None
@@ -158,8 +158,8 @@ class Design:
             takes, gives = (
                 {port: order.beats for port, order in zip(ports, orders, strict=True)}
                 for ports, orders in (
-                    (node.operator.inputs, node.operator.takes(folding)),
-                    (node.operator.outputs, node.operator.gives(folding)),
+                    (node.operator.inputs, node.operator.input_orders(folding)),
+                    (node.operator.outputs, node.operator.output_orders(folding)),
                 )
             )
             faults = (Fault(what, node.name) for what in faults_of_schedule(schedule, takes, gives))

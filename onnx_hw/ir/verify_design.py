@@ -75,7 +75,7 @@ def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Ite
 def faults_of_repetition(network: Network, foldings: Mapping[str, Folding]) -> Iterator[Fault]:
     """What a node makes comes once a frame; only the host can send it again. Nodes without a folding are left out."""
     for node in network.nodes:
-        orders = node.operator.takes(foldings[node.name]) if node.name in foldings else ()
+        orders = node.operator.input_orders(foldings[node.name]) if node.name in foldings else ()
         for tensor, order in zip(node.inputs, orders, strict=False):
             if order.times > 1 and network.producer(tensor) is not None:
                 yield Fault(
@@ -114,12 +114,12 @@ def _orders(design: Design) -> Iterator[Fault]:
     sent: dict[str, Order] = {}
     for node in design.network.nodes:
         folding = design.folding(node)
-        for tensor, taken in zip(node.inputs, node.operator.takes(folding), strict=True):
+        for tensor, taken in zip(node.inputs, node.operator.input_orders(folding), strict=True):
             given = sent.get(tensor, taken)
             if not given.alike(taken):
                 yield Fault(f"both ends must have the same order; {given!r} comes, {taken!r} is taken",
                             node.name, tensor)  # fmt: skip
-        sent.update(zip(node.outputs, node.operator.gives(folding), strict=True))
+        sent.update(zip(node.outputs, node.operator.output_orders(folding), strict=True))
 
 
 def _fifos(design: Design) -> Iterator[Fault]:

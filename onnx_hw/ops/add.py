@@ -79,7 +79,7 @@ class Add(Operator[ElementFolding]):
         return (self.terms - 1).bit_length()
 
     def schedule(self, folding: ElementFolding) -> Schedule:
-        beats = AffineSequence.every(self.takes(folding)[0].beats)
+        beats = AffineSequence.every(self.input_orders(folding)[0].beats)
         return Schedule((Engine("add", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
     def demand(self, folding: ElementFolding) -> Demand:

@@ -30,10 +30,10 @@ class ArgMaxFolding(Folding):
 
     in_lanes: int
 
-    def takes(self, tensor: Tensor) -> Order:
+    def input_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.in_lanes)
 
-    def gives(self, tensor: Tensor) -> Order:
+    def output_order(self, tensor: Tensor) -> Order:
         return Order(tensor, 1)
 
 
@@ -69,7 +69,7 @@ class ArgMax(Operator[ArgMaxFolding]):
         return (find(image, axis=3, keepdims=True),)
 
     def cycles(self, folding: ArgMaxFolding) -> int:
-        return self.takes(folding)[0].beats
+        return self.input_orders(folding)[0].beats
 
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
@@ -81,14 +81,14 @@ class ArgMax(Operator[ArgMaxFolding]):
         return (folding.in_lanes - 1).bit_length() + 2
 
     def schedule(self, folding: ArgMaxFolding) -> Schedule:
-        pixels, chunks = self.operand.pixels, self.takes(folding)[0].groups
+        pixels, chunks = self.operand.pixels, self.input_orders(folding)[0].groups
         operations = pixels * chunks
         pushes = {"o": AffineSequence.every(pixels, chunks, chunks - 1)}
         pops = {"i": AffineSequence.every(operations)}
         return Schedule((Engine("argmax", operations, self.latency(folding), pops, pushes),))
 
     def demand(self, folding: ArgMaxFolding) -> Demand:
-        lanes, chunks, bits = folding.in_lanes, self.takes(folding)[0].groups, self.operand.dtype.bits
+        lanes, chunks, bits = folding.in_lanes, self.input_orders(folding)[0].groups, self.operand.dtype.bits
         index, levels = self.results()[0].dtype.bits, (folding.in_lanes - 1).bit_length()
         several = chunks > 1
         found = engine((chunks,), some_push=several) + delayed(1, self.latency(folding) + levels)

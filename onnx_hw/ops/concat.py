@@ -99,7 +99,7 @@ class Concat(Operator[EvenFolding]):
     def turns(self, folding: EvenFolding) -> tuple[int, tuple[int, ...]]:
         """(how often all operands have their turn in a frame, the beats that each one gives in its turn)."""
         turns = (1, self.operands_[0].shape[0], self.operands_[0].pixels)[self.axis]
-        return turns, tuple(order.beats // turns for order in self.takes(folding))
+        return turns, tuple(order.beats // turns for order in self.input_orders(folding))
 
     def cycles(self, folding: EvenFolding) -> int:
         turns, beats = self.turns(folding)

@@ -136,11 +136,11 @@ class Depthwise(Operator[DepthwiseFolding]):
 
     def beats_per_pixel(self, folding: DepthwiseFolding) -> int:
         """Of the pixels that come side by side."""
-        return self.takes(folding)[0].groups
+        return self.input_orders(folding)[0].groups
 
     def grouped(self, folding: DepthwiseFolding) -> Sliding:
         """How the windows of a beat slide over the pixels of a beat."""
-        return self.sliding.grouped(self.takes(folding)[0], self.gives(folding)[0])
+        return self.sliding.grouped(self.input_orders(folding)[0], self.output_orders(folding)[0])
 
     def stored_beats(self, folding: DepthwiseFolding) -> int:
         """Capacity of the line buffer."""
@@ -150,7 +150,7 @@ class Depthwise(Operator[DepthwiseFolding]):
 
     def chunks(self, folding: DepthwiseFolding) -> int:
         """Beats of the output pixels that leave side by side."""
-        return self.gives(folding)[0].groups
+        return self.output_orders(folding)[0].groups
 
     def weight_words(self, folding: DepthwiseFolding) -> Order:
         """For each chunk of results, for each element of the kernel: ``out_lanes`` weights."""
@@ -158,7 +158,7 @@ class Depthwise(Operator[DepthwiseFolding]):
         return Order(Tensor((rows, columns, outputs), self.weight_type), folding.out_lanes, tile=rows * columns)
 
     def cycles(self, folding: DepthwiseFolding) -> int:
-        return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats * self.sliding.taps)
+        return max(self.input_orders(folding)[0].beats, self.output_orders(folding)[0].beats * self.sliding.taps)
 
     def aligned(self, out_lanes: int) -> bool:
         """Whether every beat takes whole channels, or a channel whole beats: one element then serves its lanes."""
@@ -188,7 +188,7 @@ class Depthwise(Operator[DepthwiseFolding]):
     def schedule(self, folding: DepthwiseFolding) -> Schedule:
         rows, columns = self.grouped(folding).output
         chunks, taps = self.chunks(folding), self.sliding.taps
-        beats, results = self.takes(folding)[0].beats, rows * columns * chunks
+        beats, results = self.input_orders(folding)[0].beats, rows * columns * chunks
         return Schedule(
             (
                 Engine("writer", beats, 0, pops={"i": AffineSequence.every(beats)}),
@@ -200,7 +200,7 @@ class Depthwise(Operator[DepthwiseFolding]):
         )
 
     def lanes(self, folding: DepthwiseFolding) -> int:
-        return self.gives(folding)[0].width
+        return self.output_orders(folding)[0].width
 
     def demand(self, folding: DepthwiseFolding) -> Demand:
         bits, weight, made = self.operand.dtype.bits, self.weight_type.bits, self._result.dtype.bits
@@ -216,7 +216,7 @@ class Depthwise(Operator[DepthwiseFolding]):
             turns=max(1, self.multiplier // folding.out_lanes),
             pushes=taps == 1,
         )
-        found = sliding_demand(fetch, self.grouped(folding), self.takes(folding)[0])
+        found = sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0])
         found += delayed(1, self.LATENCY + self.LATENCY - 2) + delayed(2, 1).copied(lanes)
         found += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
         found += weights(weight, folding.out_lanes, chunks * taps, waits=2)

@@ -61,11 +61,11 @@ class Folding(ABC):
         return {name: value for name, (value, default) in given.items() if value != default}
 
     @abstractmethod
-    def takes(self, tensor: Tensor) -> Order:
+    def input_order(self, tensor: Tensor) -> Order:
         """The order in which the core takes an operand."""
 
     @abstractmethod
-    def gives(self, tensor: Tensor) -> Order:
+    def output_order(self, tensor: Tensor) -> Order:
         """The order in which the core gives a result."""
 
     def __repr__(self) -> str:
@@ -94,10 +94,10 @@ class EvenFolding(Folding):
 
     lanes: int
 
-    def takes(self, tensor: Tensor) -> Order:
+    def input_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.lanes)
 
-    def gives(self, tensor: Tensor) -> Order:
+    def output_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.lanes)
 
 
@@ -119,10 +119,10 @@ class ElementFolding(EvenFolding):
         """Elements that are treated side by side."""
         return self.lanes * self.pixels
 
-    def takes(self, tensor: Tensor) -> Order:
+    def input_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.lanes, self.pixels, self.tile)
 
-    def gives(self, tensor: Tensor) -> Order:
+    def output_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.lanes, self.pixels, self.tile)
 
 
@@ -140,8 +140,8 @@ class SlidingFolding(Folding):
     in_pixels: int = 1
     out_pixels: int = 1
 
-    def takes(self, tensor: Tensor) -> Order:
+    def input_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.in_lanes, self.in_pixels)
 
-    def gives(self, tensor: Tensor) -> Order:
+    def output_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.out_lanes, self.out_pixels)

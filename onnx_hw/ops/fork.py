@@ -51,7 +51,7 @@ class Fork(Operator[ElementFolding]):
         yield from starmap(ElementFolding, even_cuts(self.operand, interval, given, wanted))
 
     def schedule(self, folding: ElementFolding) -> Schedule:
-        beats = AffineSequence.every(self.takes(folding)[0].beats)
+        beats = AffineSequence.every(self.input_orders(folding)[0].beats)
         engine = Engine("fork", len(beats), self.LATENCY, {"i": beats}, dict.fromkeys(self.outputs, beats))
         return Schedule((engine,))
 

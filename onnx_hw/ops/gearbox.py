@@ -41,10 +41,10 @@ class GearboxFolding(Folding):
     out_lanes: int
     pixels: int = 1
 
-    def takes(self, tensor: Tensor) -> Order:
+    def input_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.in_lanes, self.pixels)
 
-    def gives(self, tensor: Tensor) -> Order:
+    def output_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.out_lanes, self.pixels)
 
 
@@ -68,7 +68,7 @@ class Gearbox(Ring[GearboxFolding]):
         last = np.minimum(np.arange(made, channels + made, made), channels) - 1
         needs = last // given
         whole = last + 1 == np.minimum((needs + 1) * given, channels)  # nothing is left in what it needs
-        return self.takes(folding)[0].pixel_groups, needs, needs + whole
+        return self.input_orders(folding)[0].pixel_groups, needs, needs + whole
 
     def full_rate_capacity(self, folding: GearboxFolding) -> int:
         """Twice what one output beat spans, and one: the writer then never waits for the reader's last beat."""
@@ -84,7 +84,7 @@ class Gearbox(Ring[GearboxFolding]):
             yield folding
 
     def demand(self, folding: GearboxFolding) -> Demand:
-        (given,), (made,) = self.takes(folding), self.gives(folding)
+        (given,), (made,) = self.input_orders(folding), self.output_orders(folding)
         block = lcm(folding.in_lanes, folding.out_lanes)
         stores, reads = (min(order.groups, block // order.lanes) for order in (given, made))
         capacity = self.stored_beats(folding)
@@ -113,7 +113,7 @@ class Gearbox(Ring[GearboxFolding]):
 
     def demand_at_least(self, folding: GearboxFolding) -> Demand:
         """The ring, and what chooses from it."""
-        (given,), (made,) = self.takes(folding), self.gives(folding)
+        (given,), (made,) = self.input_orders(folding), self.output_orders(folding)
         block = lcm(folding.in_lanes, folding.out_lanes)
         stores, reads = (min(order.groups, block // order.lanes) for order in (given, made))
         blocks = max(2, _blocks(given.groups, stores, self.stored_beats(folding)))

@@ -81,10 +81,10 @@ class Lookup(Operator[ElementFolding]):
         yield from starmap(ElementFolding, narrow_cuts(self.operand, interval, given, wanted))
 
     def illegal(self, folding: ElementFolding) -> str:
-        return super().illegal(folding) or uneven_tiles(self.takes(folding)[0])
+        return super().illegal(folding) or uneven_tiles(self.input_orders(folding)[0])
 
     def schedule(self, folding: ElementFolding) -> Schedule:
-        beats = AffineSequence.every(self.takes(folding)[0].beats)
+        beats = AffineSequence.every(self.input_orders(folding)[0].beats)
         return Schedule((Engine("requantize", len(beats), self.LATENCY, {"i": beats}, {"o": beats}),))
 
     @property
@@ -102,7 +102,7 @@ class Lookup(Operator[ElementFolding]):
 
     def demand(self, folding: ElementFolding) -> Demand:
         table = TableRequantizer(self.index, self.values, int(self.values.min()), int(self.values.max()))
-        return requantize_demand(table, self.operand.dtype, self.takes(folding)[0], 1, self.LATENCY)
+        return requantize_demand(table, self.operand.dtype, self.input_orders(folding)[0], 1, self.LATENCY)
 
     def weight_words(self, folding: ElementFolding) -> Order:
         """For each group of channels: ``lanes`` channels' tables; an element is the channel."""
@@ -123,7 +123,7 @@ class Lookup(Operator[ElementFolding]):
             out_signed=self.dtype.signed,
             lanes=folding.lanes,
             pixels=folding.pixels,
-            run=self.takes(folding)[0].tile_groups,
+            run=self.input_orders(folding)[0].tile_groups,
             depth=depths["o"],
         )
 

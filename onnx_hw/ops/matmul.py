@@ -64,10 +64,10 @@ class MatMulFolding(Folding):
     tile: int = 1
     multiplier: MultiplierKind = MultiplierKind.HARDWARE
 
-    def takes(self, tensor: Tensor) -> Order:
+    def input_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.in_lanes, self.pixels)
 
-    def gives(self, tensor: Tensor) -> Order:
+    def output_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.out_lanes, self.pixels)
 
 
@@ -123,16 +123,16 @@ class MatMul(Operator[MatMulFolding]):
         return self.weights
 
     @property
-    def comes(self) -> bool:
+    def has_dynamic_weights(self) -> bool:
         """Whether the weights are a tensor."""
         return isinstance(self.weights, Tensor)
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("i", "w") if self.comes else ("i",)
+        return ("i", "w") if self.has_dynamic_weights else ("i",)
 
     def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand, self.matrix) if self.comes else (self.operand,)
+        return (self.operand, self.matrix) if self.has_dynamic_weights else (self.operand,)
 
     def results(self) -> tuple[Tensor, ...]:
         return (self._result,)
@@ -183,7 +183,7 @@ class MatMul(Operator[MatMulFolding]):
             whole, rows = pixels, channels
         operand, weights = replace(self.operand, shape=(height, width, inputs)), self.weights
         orders = {"i": of_pixels((height, width), whole, columns), "o": of_pixels((height, width), whole, rows)}
-        if self.comes:
+        if self.has_dynamic_weights:
             orders["w"] = of_pixels((1, outputs), rows, columns)
         else:
             assert isinstance(weights, np.ndarray)
@@ -196,16 +196,16 @@ class MatMul(Operator[MatMulFolding]):
     def macs(self) -> int:
         return self.operand.pixels * self.matrix.size // self.groups
 
-    def takes(self, folding: MatMulFolding) -> tuple[Order, ...]:
-        vectors = folding.takes(self.operand)
-        return (vectors, self.weight_words(folding)) if self.comes else (vectors,)
+    def input_orders(self, folding: MatMulFolding) -> tuple[Order, ...]:
+        vectors = folding.input_order(self.operand)
+        return (vectors, self.weight_words(folding)) if self.has_dynamic_weights else (vectors,)
 
     def limits(self) -> dict[str, int]:
         return {**super().limits(), "tile": 1}
 
     def turns(self, folding: MatMulFolding) -> tuple[int, int]:
         """(groups of results, beats of a vector)."""
-        return folding.gives(self._result).groups, folding.takes(self.operand).groups
+        return folding.output_order(self._result).groups, folding.input_order(self.operand).groups
 
     def weight_words(self, folding: MatMulFolding) -> Order:
         """For each tile, for each group of results, for each beat of a vector: the weights of every result and input.
@@ -218,11 +218,11 @@ class MatMul(Operator[MatMulFolding]):
 
     def tiles(self, folding: MatMulFolding) -> int:
         """Of a frame: beats of pixels."""
-        return folding.takes(self.operand).pixel_groups
+        return folding.input_order(self.operand).pixel_groups
 
     def held(self, folding: MatMulFolding) -> bool:
         """Whether all weights stay until the last tile."""
-        return not self.comes or self.stored_groups(folding) >= self.turns(folding)[0]
+        return not self.has_dynamic_weights or self.stored_groups(folding) >= self.turns(folding)[0]
 
     def stored_groups(self, folding: MatMulFolding) -> int:
         """Capacity of the buffer."""
@@ -232,7 +232,7 @@ class MatMul(Operator[MatMulFolding]):
 
     def cycles(self, folding: MatMulFolding) -> int:
         groups, beats = self.turns(folding)
-        return self.takes(folding)[0].pixel_groups * groups * beats
+        return self.input_orders(folding)[0].pixel_groups * groups * beats
 
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
@@ -255,7 +255,7 @@ class MatMul(Operator[MatMulFolding]):
     def schedule(self, folding: MatMulFolding) -> Schedule:
         """For each tile, for each group of results, for each beat of vectors of the tile, for each beat of a vector."""
         groups, beats = self.turns(folding)
-        pixels = self.takes(folding)[0].pixel_groups
+        pixels = self.input_orders(folding)[0].pixel_groups
         first_group = LoopTurns(0, pixels, groups * beats, np.arange(beats, dtype=np.int64))
         engine = Engine(
             "matmul",
@@ -268,7 +268,7 @@ class MatMul(Operator[MatMulFolding]):
             },
             pushes={"o": AffineSequence.every(pixels * groups, beats, beats - 1)},
         )
-        if not self.comes:
+        if not self.has_dynamic_weights:
             return Schedule((engine,))
         words = self.weight_words(folding).beats
         every, last_tile = AffineSequence.every(words), engine.operations - words
@@ -330,15 +330,15 @@ class MatMul(Operator[MatMulFolding]):
         return weight_memories(self._weights(folding), self.weight_type, in_logic=folding.in_logic)
 
     def telling(self, folding: MatMulFolding) -> TestVectors | None:
-        return None if self.comes else of_vectors(self, folding, self.constants, self.lanes(folding))
+        return None if self.has_dynamic_weights else of_vectors(self, folding, self.constants, self.lanes(folding))
 
     @property
     def parameters(self) -> Mapping[str, object]:
-        return {} if self.comes else {"weights": self.matrix.size}
+        return {} if self.has_dynamic_weights else {"weights": self.matrix.size}
 
     def __repr__(self) -> str:
         _, outputs, inputs = self.matrix.shape
-        return f"MatMul {inputs}→{outputs}" + (" of two tensors" if self.comes else "")
+        return f"MatMul {inputs}→{outputs}" + (" of two tensors" if self.has_dynamic_weights else "")
 
 
 # ---- demand ----------------------------------------------------------------------------------------------------------
@@ -352,24 +352,28 @@ def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
     """The whole core."""
     groups, beats = operator.turns(folding)
     results, latency = folding.out_lanes * folding.pixels, operator.latency(folding)
-    loops = (*((operator.tiles(folding) if operator.held(folding) else 1,) if operator.comes else ()), groups, beats)
+    loops = (
+        *((operator.tiles(folding) if operator.held(folding) else 1,) if operator.has_dynamic_weights else ()),
+        groups,
+        beats,
+    )
     index = counted(groups) + counted(beats)
-    found = engine(loops, conditions=int(operator.comes), some_pop=groups > 1, some_push=beats > 1)
+    found = engine(loops, conditions=int(operator.has_dynamic_weights), some_pop=groups > 1, some_push=beats > 1)
     found += decoded((0, 1) if beats > 1 else (0,), counted(beats))
     found += delayed(1, 3 * latency - 4) + delayed(2, 1).copied(results)
     found += _vectors(operator, folding, index)
     lanes = folding.in_lanes * folding.out_lanes
-    if operator.comes:
+    if operator.has_dynamic_weights:
         found += _buffer(operator, folding)
     else:
         found += weights(operator.weight_type.bits, lanes, groups * beats, waits=1)
     operand, weight = operator.operand.dtype, operator.weight_type
-    if folding.in_logic and not operator.comes and groups * beats == 1:
+    if folding.in_logic and not operator.has_dynamic_weights and groups * beats == 1:
         found += folding.pixels * known_products_demand(operand.bits, operator.constants)
     else:
         found += products(operator, folding)
     if not folding.in_logic:
-        taken = lanes * weight.bits if operator.comes else unlike(lanes * weight.bits, groups * beats)
+        taken = lanes * weight.bits if operator.has_dynamic_weights else unlike(lanes * weight.bits, groups * beats)
         fresh = folding.in_lanes * folding.pixels * operand.bits + taken
         found += Demand.of(Shared(lanes * folding.pixels * (operand.bits + weight.bits) - fresh))
     return found + results * _dot(operator, folding)

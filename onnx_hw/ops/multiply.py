@@ -108,7 +108,7 @@ class Multiply(Operator[MultiplyFolding]):
         return any(self.offsets) + 3 + (self.multipliers.bit_length() - 1)
 
     def schedule(self, folding: MultiplyFolding) -> Schedule:
-        beats = AffineSequence.every(self.takes(folding)[0].beats)
+        beats = AffineSequence.every(self.input_orders(folding)[0].beats)
         return Schedule((Engine("multiply", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
     def demand(self, folding: MultiplyFolding) -> Demand:

@@ -109,13 +109,13 @@ class Operator(ABC, Generic[F]):
     def results(self) -> tuple[Tensor, ...]:
         """The type of each output."""
 
-    def takes(self, folding: F) -> tuple[Order, ...]:
+    def input_orders(self, folding: F) -> tuple[Order, ...]:
         """What travels on each input, in which order."""
-        return tuple(folding.takes(tensor) for tensor in self.operands())
+        return tuple(folding.input_order(tensor) for tensor in self.operands())
 
-    def gives(self, folding: F) -> tuple[Order, ...]:
+    def output_orders(self, folding: F) -> tuple[Order, ...]:
         """What travels on each output, in which order."""
-        return tuple(folding.gives(tensor) for tensor in self.results())
+        return tuple(folding.output_order(tensor) for tensor in self.results())
 
     @abstractmethod
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -176,7 +176,7 @@ class Operator(ABC, Generic[F]):
         """What the streams of the core hold, by port (imports ``onnx_hw_rtl`` inside, too)."""
         from onnx_hw_rtl.streams.stream import StreamShape
 
-        ports, orders = (*self.inputs, *self.outputs), (*self.takes(folding), *self.gives(folding))
+        ports, orders = (*self.inputs, *self.outputs), (*self.input_orders(folding), *self.output_orders(folding))
         return {
             port: StreamShape(order.lanes, order.tensor.dtype.bits, order.tensor.dtype.signed, order.pixels)
             for port, order in zip(ports, orders, strict=True)
@@ -192,8 +192,8 @@ class Operator(ABC, Generic[F]):
             if not 1 <= getattr(folding, name) <= most:
                 return f"{name} must be {'1' if most == 1 else f'1..{most}'} here"
         try:
-            self.takes(folding)
-            self.gives(folding)
+            self.input_orders(folding)
+            self.output_orders(folding)
         except ValueError as error:
             return str(error)
         return ""

@@ -89,11 +89,11 @@ class Pool(Operator[SlidingFolding]):
 
     def beats_per_pixel(self, folding: SlidingFolding) -> int:
         """Of the pixels that come side by side."""
-        return self.takes(folding)[0].groups
+        return self.input_orders(folding)[0].groups
 
     def grouped(self, folding: SlidingFolding) -> Sliding:
         """How the windows of a beat slide over the pixels of a beat."""
-        return self.sliding.grouped(self.takes(folding)[0], self.gives(folding)[0])
+        return self.sliding.grouped(self.input_orders(folding)[0], self.output_orders(folding)[0])
 
     def illegal(self, folding: SlidingFolding) -> str:
         return super().illegal(folding) or self.sliding.illegal(folding.in_pixels, folding.out_pixels)
@@ -105,7 +105,7 @@ class Pool(Operator[SlidingFolding]):
         return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))
 
     def cycles(self, folding: SlidingFolding) -> int:
-        return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats * self.sliding.taps)
+        return max(self.input_orders(folding)[0].beats, self.output_orders(folding)[0].beats * self.sliding.taps)
 
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
@@ -122,8 +122,8 @@ class Pool(Operator[SlidingFolding]):
 
     def schedule(self, folding: SlidingFolding) -> Schedule:
         rows, columns = self.grouped(folding).output
-        chunks, taps = self.gives(folding)[0].groups, self.sliding.taps
-        beats, results = self.takes(folding)[0].beats, rows * columns * chunks
+        chunks, taps = self.output_orders(folding)[0].groups, self.sliding.taps
+        beats, results = self.input_orders(folding)[0].beats, rows * columns * chunks
         return Schedule(
             (
                 Engine("writer", beats, 0, pops={"i": AffineSequence.every(beats)}),
@@ -135,7 +135,7 @@ class Pool(Operator[SlidingFolding]):
         )
 
     def demand(self, folding: SlidingFolding) -> Demand:
-        taps, chunks = self.sliding.taps, self.gives(folding)[0].groups
+        taps, chunks = self.sliding.taps, self.output_orders(folding)[0].groups
         lanes, bits = folding.out_lanes * folding.out_pixels, self.operand.dtype.bits
         fetch = Fetch(
             self.sliding,
@@ -148,7 +148,7 @@ class Pool(Operator[SlidingFolding]):
             turns=1,
             pushes=taps == 1,
         )
-        found = sliding_demand(fetch, self.grouped(folding), self.takes(folding)[0])
+        found = sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0])
         found += delayed(1, 2 * self.LATENCY - 2) + delayed(2, 1).copied(lanes)
         found += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
         if self.kind != "sum":

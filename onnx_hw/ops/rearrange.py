@@ -39,10 +39,10 @@ class RearrangeFolding(Folding):
     in_tile: int = 0
     out_tile: int = 0
 
-    def takes(self, tensor: Tensor) -> Order:
+    def input_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.in_lanes, self.in_pixels, self.in_tile)
 
-    def gives(self, tensor: Tensor) -> Order:
+    def output_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.out_lanes, self.out_pixels, self.out_tile)
 
 
@@ -119,7 +119,7 @@ class Rearrange(Operator[RearrangeFolding]):
 
     def _by_beats(self, folding: RearrangeFolding) -> Rearrange:
         """The same where both streams are in the usual order: a pixel is a beat, an unused place a channel."""
-        (given,), (made,) = self.takes(folding), self.gives(folding)
+        (given,), (made,) = self.input_orders(folding), self.output_orders(folding)
         if _is_usual(given) and _is_usual(made):
             return self
         source = np.where(made.elements == UNUSED, -1, self.source[made.elements])
@@ -135,14 +135,14 @@ class Rearrange(Operator[RearrangeFolding]):
         """The loops of the reader; they do not depend on the capacity."""
         if folding not in self._plans:
             usual = self._by_beats(folding)
-            (given,), (made,) = usual.takes(whole := self._widths(folding)), usual.gives(whole)
+            (given,), (made,) = usual.input_orders(whole := self._widths(folding)), usual.output_orders(whole)
             walk = RearrangeTrace(*places(usual.source, given, made), given.beats, self.operand.dtype.bits)
             self._plans[folding] = plan(walk, (usual.shape[0], made.row_groups, made.groups))
         return self._plans[folding]
 
     def _widths(self, folding: RearrangeFolding) -> RearrangeFolding:
         """The folding of ``_by_beats``."""
-        return RearrangeFolding(self.takes(folding)[0].width, self.gives(folding)[0].width)
+        return RearrangeFolding(self.input_orders(folding)[0].width, self.output_orders(folding)[0].width)
 
     def live_capacity(self, folding: RearrangeFolding) -> int:
         """The least number of beats with which the reader never waits for one that has no room."""
@@ -153,7 +153,7 @@ class Rearrange(Operator[RearrangeFolding]):
         return self.plan(folding).turns.rate_capacity if self.capacity is None else self.capacity
 
     def cycles(self, folding: RearrangeFolding) -> int:
-        return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
+        return max(self.input_orders(folding)[0].beats, self.output_orders(folding)[0].beats)
 
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
@@ -177,7 +177,7 @@ class Rearrange(Operator[RearrangeFolding]):
 
     def schedule(self, folding: RearrangeFolding) -> Schedule:
         one = self.plan(folding)
-        beats, operations = self.takes(folding)[0].beats, one.loops[0] * one.turns.operations
+        beats, operations = self.input_orders(folding)[0].beats, one.loops[0] * one.turns.operations
         return Schedule(
             (
                 Engine("writer", beats, 0, pops={"i": AffineSequence.every(beats)}),
@@ -188,7 +188,7 @@ class Rearrange(Operator[RearrangeFolding]):
 
     def demand(self, folding: RearrangeFolding) -> Demand:
         return rearrange_demand(
-            self.plan(folding), self.stored_beats(folding), self.takes(folding)[0].width, self.LATENCY
+            self.plan(folding), self.stored_beats(folding), self.input_orders(folding)[0].width, self.LATENCY
         )
 
     def core(self, folding: RearrangeFolding, depths: Mapping[str, int]) -> Component:

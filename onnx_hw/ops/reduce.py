@@ -78,16 +78,16 @@ class Reduce(Operator[EvenFolding]):
         yield from map(EvenFolding, even_lanes(self.operand, interval, given, wanted))
 
     def schedule(self, folding: EvenFolding) -> Schedule:
-        chunks = self.takes(folding)[0].groups
+        chunks = self.input_orders(folding)[0].groups
         operations = self.operand.pixels * chunks
         pushes = {"o": AffineSequence.every(chunks, first=operations - chunks)}
         return Schedule((Engine("reduce", operations, self.LATENCY, {"i": AffineSequence.every(operations)}, pushes),))
 
     def cycles(self, folding: EvenFolding) -> int:
-        return self.takes(folding)[0].beats
+        return self.input_orders(folding)[0].beats
 
     def demand(self, folding: EvenFolding) -> Demand:
-        lanes, chunks = folding.lanes, self.takes(folding)[0].groups
+        lanes, chunks = folding.lanes, self.input_orders(folding)[0].groups
         bits, made = self.operand.dtype.bits, self.results()[0].dtype.bits
         index = counted(self.operand.pixels) + counted(chunks)
         found = engine((self.operand.pixels, chunks), some_push=self.operand.pixels > 1)

@@ -40,10 +40,10 @@ class RegroupFolding(Folding):
     in_pixels: int = 1
     out_pixels: int = 1
 
-    def takes(self, tensor: Tensor) -> Order:
+    def input_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.lanes, self.in_pixels)
 
-    def gives(self, tensor: Tensor) -> Order:
+    def output_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.lanes, self.out_pixels)
 
 
@@ -80,7 +80,7 @@ class Regroup(Ring[RegroupFolding]):
     def turns(self, folding: RegroupFolding) -> tuple[int, np.ndarray, np.ndarray]:
         """A row each."""
         row_of_pixels = replace(self.operand, shape=(1, *self.operand.shape[1:]))
-        given, made = folding.takes(row_of_pixels), folding.gives(row_of_pixels)
+        given, made = folding.input_order(row_of_pixels), folding.output_order(row_of_pixels)
         places = given.places.reshape(-1) // given.width
         beats = np.where(made.elements == UNUSED, -1, places[made.elements]).max(axis=1)
         needs = np.maximum.accumulate(beats)
@@ -91,10 +91,10 @@ class Regroup(Ring[RegroupFolding]):
 
     def full_rate_capacity(self, folding: RegroupFolding) -> int:
         """Two pixel groups: one is read while the next one is written."""
-        return 2 * self.takes(folding)[0].groups * max(1, folding.out_pixels // folding.in_pixels)
+        return 2 * self.input_orders(folding)[0].groups * max(1, folding.out_pixels // folding.in_pixels)
 
     def demand(self, folding: RegroupFolding) -> Demand:
-        (given,), (made,) = self.takes(folding), self.gives(folding)
+        (given,), (made,) = self.input_orders(folding), self.output_orders(folding)
         gathers = folding.in_pixels <= folding.out_pixels
         fewer, more = sorted((folding.in_pixels, folding.out_pixels))
         pixels, size = more // fewer, fewer * folding.lanes * self.operand.dtype.bits

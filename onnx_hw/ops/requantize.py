@@ -57,10 +57,10 @@ class RequantizeFolding(Folding):
         """Elements that are treated side by side."""
         return self.lanes * self.pixels
 
-    def takes(self, tensor: Tensor) -> Order:
+    def input_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.lanes, self.pixels, self.tile)
 
-    def gives(self, tensor: Tensor) -> Order:
+    def output_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.lanes, self.pixels, self.tile)
 
 
@@ -125,7 +125,7 @@ class Monotone(Operator[RequantizeFolding]):
         return super().limits() | {"steps": self.most_steps}
 
     def illegal(self, folding: RequantizeFolding) -> str:
-        return super().illegal(folding) or uneven_tiles(self.takes(folding)[0])
+        return super().illegal(folding) or uneven_tiles(self.input_orders(folding)[0])
 
     @property
     def most_steps(self) -> int:
@@ -165,7 +165,7 @@ class Monotone(Operator[RequantizeFolding]):
         return {}
 
     def cycles(self, folding: RequantizeFolding) -> int:
-        return self.takes(folding)[0].beats * folding.steps
+        return self.input_orders(folding)[0].beats * folding.steps
 
     def latency(self, folding: RequantizeFolding) -> int:
         """Pipeline stages of the arithmetic, behind the last step."""
@@ -179,18 +179,18 @@ class Monotone(Operator[RequantizeFolding]):
                 return 3 + 3 * circuit.depth
 
     def schedule(self, folding: RequantizeFolding) -> Schedule:
-        beats, steps = self.takes(folding)[0].beats, folding.steps
+        beats, steps = self.input_orders(folding)[0].beats, folding.steps
         pops, pushes = {"i": AffineSequence.every(beats, steps)}, {"o": AffineSequence.every(beats, steps, steps - 1)}
         return Schedule((Engine("requantize", beats * steps, self.latency(folding), pops, pushes),))
 
     def demand(self, folding: RequantizeFolding) -> Demand:
-        (order,), circuit = self.takes(folding), self.circuit_of(folding)
+        (order,), circuit = self.input_orders(folding), self.circuit_of(folding)
         return requantize_demand(circuit, self.operand.dtype, order, folding.steps, self.latency(folding))
 
     def costs(self, folding: RequantizeFolding) -> LaneCost:
         """Of one lane."""
         if folding not in self._costs:
-            rows = self.takes(folding)[0].groups
+            rows = self.input_orders(folding)[0].groups
             self._costs[folding] = costs(self.circuit_of(folding), rows, folding.steps)
         return self._costs[folding]
 
@@ -215,7 +215,7 @@ class Monotone(Operator[RequantizeFolding]):
             out_signed=self.result_type.signed,
             lanes=folding.lanes,
             pixels=folding.pixels,
-            run=self.takes(folding)[0].tile_groups,
+            run=self.input_orders(folding)[0].tile_groups,
             depth=depths["o"],
         )
 

@@ -58,10 +58,10 @@ class Ring(Operator[F]):
         return self.full_rate_capacity(folding) if self.capacity is None else self.capacity
 
     def cycles(self, folding: F) -> int:
-        return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
+        return max(self.input_orders(folding)[0].beats, self.output_orders(folding)[0].beats)
 
     def schedule(self, folding: F) -> Schedule:
-        written, read = self.takes(folding)[0].beats, self.gives(folding)[0].beats
+        written, read = self.input_orders(folding)[0].beats, self.output_orders(folding)[0].beats
         return Schedule(
             (
                 Engine("writer", written, 0, pops={"i": AffineSequence.every(written)}),

@@ -32,7 +32,7 @@ MOST_CYCLES = 50_000
 class _Elementwise(Protocol):
     @property
     def operand(self) -> Tensor: ...
-    def takes(self, folding: Any) -> tuple[Order, ...]: ...
+    def input_orders(self, folding: Any) -> tuple[Order, ...]: ...
     def illegal(self, folding: Any) -> str: ...
 
 
@@ -113,7 +113,7 @@ def of_vectors(operator: _Sums, folding: Any, weights: np.ndarray, lanes: int) -
     Args:
         weights: (results, inputs).
     """
-    order, (low, high) = operator.takes(folding)[0], operator.operand.range
+    order, (low, high) = operator.input_orders(folding)[0], operator.operand.range
     most = max(1, MOST_CYCLES * order.tensor.pixels // operator.cycles(folding))
     ends = np.arange(2 * len(weights))[:: -(-2 * len(weights) // most) | 1]  # of result k // 2, the upper one where odd
     vectors = np.where((weights[ends // 2] > 0) == (ends % 2 == 1)[:, None], high, low)

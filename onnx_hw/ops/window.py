@@ -90,17 +90,17 @@ class Window(Operator[SlidingFolding]):
 
     def beats_per_pixel(self, folding: SlidingFolding) -> int:
         """Of the pixels that come side by side."""
-        return self.takes(folding)[0].groups
+        return self.input_orders(folding)[0].groups
 
     def grouped(self, folding: SlidingFolding) -> Sliding:
         """How the windows of a beat slide over the pixels of a beat."""
-        return self.sliding.grouped(self.takes(folding)[0], self.gives(folding)[0])
+        return self.sliding.grouped(self.input_orders(folding)[0], self.output_orders(folding)[0])
 
     def illegal(self, folding: SlidingFolding) -> str:
         return super().illegal(folding) or self.sliding.illegal(folding.in_pixels, folding.out_pixels)
 
     def beats_per_window(self, folding: SlidingFolding) -> int:
-        return self.gives(folding)[0].groups
+        return self.output_orders(folding)[0].groups
 
     def stored_beats(self, folding: SlidingFolding) -> int:
         """Capacity of the line buffer."""
@@ -109,7 +109,7 @@ class Window(Operator[SlidingFolding]):
         return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))
 
     def cycles(self, folding: SlidingFolding) -> int:
-        return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
+        return max(self.input_orders(folding)[0].beats, self.output_orders(folding)[0].beats)
 
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
@@ -124,7 +124,7 @@ class Window(Operator[SlidingFolding]):
 
     def schedule(self, folding: SlidingFolding) -> Schedule:
         rows, columns = self.grouped(folding).output
-        of_a_window, beats = self.beats_per_window(folding), self.takes(folding)[0].beats
+        of_a_window, beats = self.beats_per_window(folding), self.input_orders(folding)[0].beats
         results = rows * columns * of_a_window
         return Schedule(
             (
@@ -146,7 +146,7 @@ class Window(Operator[SlidingFolding]):
             turns=1,
             pushes=True,
         )
-        return sliding_demand(fetch, self.grouped(folding), self.takes(folding)[0]) + delayed(1, self.LATENCY)
+        return sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0]) + delayed(1, self.LATENCY)
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.window import Window as Circuit

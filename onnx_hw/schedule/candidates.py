@@ -44,14 +44,14 @@ class Alternative:
     Attributes:
         used: (resources,) int64: what it takes, in the order of ``RESOURCES``, pins of the outside included.
         fifos: LUTs of the FIFOs at its ends, if they are as shallow as can be: wide streams cost that much more.
-        takes, gives: the orders of its streams.
+        input_orders, output_orders: the orders of its streams.
     """
 
     folding: Folding
     used: np.ndarray
     fifos: int
-    takes: tuple[Order, ...]
-    gives: tuple[Order, ...]
+    input_orders: tuple[Order, ...]
+    output_orders: tuple[Order, ...]
 
 
 Alternatives = dict[str, list[Alternative]]
@@ -196,7 +196,7 @@ class Offers:
                 found[node.name].append(self._alternative(node, folding))
             else:
                 operator = node.operator
-                self._too_wide[node.name][folding] = operator.takes(folding), operator.gives(folding)
+                self._too_wide[node.name][folding] = operator.input_orders(folding), operator.output_orders(folding)
 
     def _by_itself(self, node: NetworkNode, interval: int) -> list[Alternative]:
         """The foldings of a node whose neighbours have not chosen."""
@@ -206,7 +206,7 @@ class Offers:
         found = self._offered(node, interval, [None], [None])
         if found and node.operator.macs and interval < self.least_cycles[1]:
             operand = node.operator.operands()[0]
-            takes = (node.operator.takes(folding) for folding in found)
+            takes = (node.operator.input_orders(folding) for folding in found)
             least, row = min(order.pixels for orders in takes for order in orders[:1]), operand.shape[1]
             even = {pixels for pixels in range(1, row + 1) if row % pixels == 0 or pixels & (pixels - 1) == 0}
             more = {pixels for pixels in even if pixels > least}
@@ -251,7 +251,7 @@ class Offers:
         key = node.name, folding
         if key not in self._known:
             operator = node.operator
-            takes, gives = operator.takes(folding), operator.gives(folding)
+            takes, gives = operator.input_orders(folding), operator.output_orders(folding)
             used = as_array(self._cost(operator, folding))
             ends = [order for tensor, order in zip(node.inputs, takes, strict=True) if not self._made(tensor)]
             ends += [order for tensor, order in zip(node.outputs, gives, strict=True) if tensor in self._leaving]
@@ -264,7 +264,7 @@ class Offers:
 
     def _streams(self, found: Alternatives, node: NetworkNode) -> Iterator[Streams]:
         """What others may meet: foldings that meet what is too wide may do well beside others, too."""
-        yield from ((one.takes, one.gives) for one in found[node.name])
+        yield from ((one.input_orders, one.output_orders) for one in found[node.name])
         yield from self._too_wide[node.name].values()
 
     def _given(self, found: Alternatives, node: NetworkNode) -> list[Order]:

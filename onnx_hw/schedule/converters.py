@@ -64,7 +64,7 @@ def at_least(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
     """See ``between``."""
     cores = list(conversion(Order(tensor, *given), Order(tensor, *wanted)))
     used = sum((cost.at_least(operator, folding) for operator, folding in cores), Resources())
-    return Between(as_array(used), fifos(cost, [o for core, folding in cores for o in core.gives(folding)]), 0)
+    return Between(as_array(used), fifos(cost, [o for core, folding in cores for o in core.output_orders(folding)]), 0)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -76,7 +76,7 @@ def between(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
     cycles = 0
     if max(before.pixels, after.pixels) % min(before.pixels, after.pixels):  # else no slower than both ends
         cycles = max(operator.cycles(folding) for operator, folding in cores)
-    behind = fifos(cost, [order for operator, folding in cores for order in operator.gives(folding)])
+    behind = fifos(cost, [order for operator, folding in cores for order in operator.output_orders(folding)])
     return Between(as_array(used), behind, cycles)
 
 

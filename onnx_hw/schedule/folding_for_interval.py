@@ -156,10 +156,10 @@ def resources_of(network: Network, foldings: Mapping[str, Folding], cost: Cost =
     sent: dict[str, Order] = {}
     for node in network.nodes:
         total += cost(node.operator, foldings[node.name])
-        for tensor, wanted in zip(node.inputs, node.operator.takes(foldings[node.name]), strict=True):
+        for tensor, wanted in zip(node.inputs, node.operator.input_orders(foldings[node.name]), strict=True):
             if tensor in sent:
                 total += between(sent[tensor], wanted, cost)
-        sent.update(zip(node.outputs, node.operator.gives(foldings[node.name]), strict=True))
+        sent.update(zip(node.outputs, node.operator.output_orders(foldings[node.name]), strict=True))
     return total
 
 
@@ -168,10 +168,10 @@ def _ends(network: Network, foldings: Mapping[str, Folding]) -> Resources:
     pins = 0
     for boundary in network.inputs:
         readers = network.consumers(boundary.tensor)
-        pins += max(pins_of(node.operator.takes(foldings[node.name])[k]) for node, k in readers)
+        pins += max(pins_of(node.operator.input_orders(foldings[node.name])[k]) for node, k in readers)
     for boundary in network.outputs:
         producer = network.producer(boundary.tensor)
         assert producer is not None
         node, k = producer
-        pins += pins_of(node.operator.gives(foldings[node.name])[k])
+        pins += pins_of(node.operator.output_orders(foldings[node.name])[k])
     return Resources(pins=pins)

@@ -24,10 +24,10 @@ def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple
     sent: dict[str, Order] = {}
     for node in network.nodes:
         inputs = []
-        for tensor, wanted in zip(node.inputs, node.operator.takes(foldings[node.name]), strict=True):
+        for tensor, wanted in zip(node.inputs, node.operator.input_orders(foldings[node.name]), strict=True):
             base = tensor
             for operator, folding in conversion(sent.get(tensor, wanted), wanted):
-                converted = f"{base}·{_spelled(operator.gives(folding)[0])}"
+                converted = f"{base}·{_spelled(operator.output_orders(folding)[0])}"
                 core = NetworkNode(f"{type(operator).__name__.lower()} {converted}", operator, (tensor,), (converted,))
                 nodes.append(core)
                 if base in grids:
@@ -36,7 +36,7 @@ def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple
                 tensor = converted
             inputs.append(tensor)
         nodes.append(replace(node, inputs=tuple(inputs)))
-        sent.update(zip(node.outputs, node.operator.gives(foldings[node.name]), strict=True))
+        sent.update(zip(node.outputs, node.operator.output_orders(foldings[node.name]), strict=True))
     return replace(network, nodes=tuple(nodes), grids=grids), chosen
 
 

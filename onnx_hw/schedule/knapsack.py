@@ -54,12 +54,12 @@ class CheapestOfEach:
         if self._room == most:  # there is enough of it for every choice
             self._extra, self._room = {name: np.zeros_like(some) for name, some in amounts.items()}, 0
         self._given = {
-            tensor: _Classes([one.gives[k] for one in alternatives[node.name]])
+            tensor: _Classes([one.output_orders[k] for one in alternatives[node.name]])
             for node in offers.network.nodes
             for k, tensor in enumerate(node.outputs)
         }
         self._taken = {
-            (node.name, k): _Classes([one.takes[k] for one in alternatives[node.name]])
+            (node.name, k): _Classes([one.input_orders[k] for one in alternatives[node.name]])
             for node in offers.network.nodes
             for k in range(len(node.inputs))
         }

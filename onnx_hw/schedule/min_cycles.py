@@ -30,7 +30,7 @@ def _of(operator: Operator[Any]) -> tuple[int, int]:
         folding = next(operator.foldings(interval), None)
         if folding is None:
             return 0
-        return max(order.pixels for order in (*operator.takes(folding), *operator.gives(folding)))
+        return max(order.pixels for order in (*operator.input_orders(folding), *operator.output_orders(folding)))
 
     slowest = operator.cycles(operator.narrowest)
     one = bisect_left(range(slowest), True, 1, key=lambda interval: first_pixels(interval) == 1)

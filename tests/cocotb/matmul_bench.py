@@ -79,7 +79,7 @@ def random_frames(count: int) -> np.ndarray:
 
 async def send(dut: HierarchyObject, frames: np.ndarray, probability: float) -> None:
     """Offer beat by beat, each held until it is taken, with pauses in between."""
-    (entry,) = MATMUL.takes(FOLDING)
+    (entry,) = MATMUL.input_orders(FOLDING)
     for beat in entry.to_beats(frames):
         while random.random() >= probability:
             await RisingEdge(dut.clk)
@@ -92,7 +92,7 @@ async def send(dut: HierarchyObject, frames: np.ndarray, probability: float) -> 
 
 async def expect(dut: HierarchyObject, frames: np.ndarray, probability: float) -> None:
     """Take beat by beat; each must be the next one of the golden results, unused lanes of a last beat aside."""
-    (order,), (golden,) = MATMUL.gives(FOLDING), MATMUL.golden(frames)
+    (order,), (golden,) = MATMUL.output_orders(FOLDING), MATMUL.golden(frames)
     beats = order.to_beats(golden)
     used = order.used(len(beats))
     for number, beat in enumerate(beats):

@@ -144,7 +144,7 @@ def test_golden_is_the_definition() -> None:
 def test_full_rate(concat: Concat) -> None:
     """A beat in every cycle, whichever input it comes from."""
     run = Case(concat, EvenFolding(2), depth=3, stalls=False, frames=4).check()
-    assert run.interval_cycles == concat.cycles(EvenFolding(2)) == concat.gives(EvenFolding(2))[0].beats
+    assert run.interval_cycles == concat.cycles(EvenFolding(2)) == concat.output_orders(EvenFolding(2))[0].beats
 
 
 @many

@@ -178,7 +178,7 @@ def test_facts(drawn: tuple[Depthwise, Folding]) -> None:
     operator, folding = drawn
     assert_facts(operator, folding)
     used = operator.resources(folding)
-    assert used.mac_lanes == used.dsp + folding.in_logic * used.mac_lanes == operator.gives(folding)[0].width
+    assert used.mac_lanes == used.dsp + folding.in_logic * used.mac_lanes == operator.output_orders(folding)[0].width
     assert operator.LATENCY == Circuit.LATENCY
 
 

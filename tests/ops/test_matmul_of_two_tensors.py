@@ -85,7 +85,7 @@ def test_words_of_a_frame(drawn: tuple[MatMul, MatMulFolding]) -> None:
     height, width, _ = matmul.operand.shape
     kept = matmul.capacity is None or matmul.capacity >= -(-outputs // rows)
     again = 1 if kept else height * -(-width // folding.pixels)
-    assert matmul.takes(folding)[1].to_beats(numbers[None, None]).tolist() == expected * again
+    assert matmul.input_orders(folding)[1].to_beats(numbers[None, None]).tolist() == expected * again
 
 
 @many

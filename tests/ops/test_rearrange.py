@@ -114,7 +114,7 @@ def test_less_than_the_live_capacity_deadlocks(name: str) -> None:
 @given(rearrangements())
 def test_the_live_capacity_is_the_least(drawn: tuple[Rearrange, Folding]) -> None:
     operator, folding = drawn
-    live, offers = operator.live_capacity(folding), {"i": np.arange(3 * operator.takes(folding)[0].beats)}
+    live, offers = operator.live_capacity(folding), {"i": np.arange(3 * operator.input_orders(folding)[0].beats)}
     for capacity in {live, live - 1} - {0}:
         design = alone(replace(operator, capacity=capacity), folding, 2)
         assert bool(predict(design, 3, offers=offers).circle()) == (capacity < live)
@@ -135,7 +135,7 @@ def test_full_rate(name: str, lanes: tuple[int, int]) -> None:
 def test_full_rate_of_any_map(drawn: tuple[Rearrange, Folding]) -> None:
     operator, folding = drawn
     design = alone(replace(operator, capacity=None), folding, 12)
-    run = predict(design, 9, offers={"i": np.zeros(9 * operator.takes(folding)[0].beats, dtype=np.int64)})
+    run = predict(design, 9, offers={"i": np.zeros(9 * operator.input_orders(folding)[0].beats, dtype=np.int64)})
     assert run.elapsed(4, 9) == 5 * operator.cycles(folding)
 
 

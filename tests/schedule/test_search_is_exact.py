@@ -105,11 +105,11 @@ def all_tried(network: Network, budget: Budget, interval: int) -> bool:
         node: NetworkNode = network.nodes[k]
         for folding, used in choices[k]:
             total = so_far + used
-            for tensor, wanted in zip(node.inputs, node.operator.takes(folding), strict=True):
+            for tensor, wanted in zip(node.inputs, node.operator.input_orders(folding), strict=True):
                 if tensor in sent:
                     total = total + joint(sent[tensor], wanted)
             if (total + behind[k] <= allowed).all():
-                now = sent | dict(zip(node.outputs, node.operator.gives(folding), strict=True))
+                now = sent | dict(zip(node.outputs, node.operator.output_orders(folding), strict=True))
                 if fits(k + 1, total, now):
                     return True
         return False

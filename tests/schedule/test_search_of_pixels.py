@@ -83,7 +83,7 @@ def test_work_is_divided_by_powers_of_two_and_whole_parts_of_a_row() -> None:
     """A row is of twelve pixels; one pixel a beat would be too slow."""
     found = Offers(convolutions(12, (2, 3)), cost).at(100, Budget())
     assert found is not None
-    assert {one.takes[0].pixels for one in found["conv0"]} == {2, 3, 4, 6, 8, 12}
+    assert {one.input_orders[0].pixels for one in found["conv0"]} == {2, 3, 4, 6, 8, 12}
 
 
 SHUFFLED = np.random.default_rng(0).permutation(2 * 12)

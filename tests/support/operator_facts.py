@@ -17,10 +17,10 @@ def assert_facts(operator: Operator, folding: Folding) -> None:
     pops = {port: events for engine in schedule.engines for port, events in engine.pops.items()}
     pushes = {port: events for engine in schedule.engines for port, events in engine.pushes.items()}
     assert {port: len(events) for port, events in pops.items()} == {
-        port: order.beats for port, order in zip(operator.inputs, operator.takes(folding), strict=True)
+        port: order.beats for port, order in zip(operator.inputs, operator.input_orders(folding), strict=True)
     }
     assert {port: len(events) for port, events in pushes.items()} == {
-        port: order.beats for port, order in zip(operator.outputs, operator.gives(folding), strict=True)
+        port: order.beats for port, order in zip(operator.outputs, operator.output_orders(folding), strict=True)
     }
     for engine in schedule.engines:
         for events in map(np.asarray, (*engine.pops.values(), *engine.pushes.values())):
@@ -49,8 +49,8 @@ def assert_foldings_keep_up(operator: Operator) -> None:
         for in_lanes, out_lanes in ((None, None), (2, None), (None, 3), (3, 2)):
             for folding in operator.foldings(interval, *beside(operator, in_lanes, out_lanes)):
                 assert operator.cycles(folding) <= interval
-                assert all(1 <= order.lanes <= channels[0] for order in operator.takes(folding))
-                assert all(1 <= order.lanes <= channels[1] for order in operator.gives(folding))
+                assert all(1 <= order.lanes <= channels[0] for order in operator.input_orders(folding))
+                assert all(1 <= order.lanes <= channels[1] for order in operator.output_orders(folding))
     assert list(operator.foldings(slowest, *beside(operator, 1, 1))), "every operator runs on one lane"
 
 

@@ -78,7 +78,7 @@ def folding_of(operator: Operator, draw: Random) -> Folding:
             numbers["tile"] = 1
         folding = kind(**numbers)
         if not operator.illegal(folding):
-            widths = [order.width for order in (*operator.takes(folding), *operator.gives(folding))]
+            widths = [order.width for order in (*operator.input_orders(folding), *operator.output_orders(folding))]
             if max(widths) <= MAX_ELEMENTS_PER_BEAT and (
                 not operator.macs or folding_products(operator, folding) <= 2 * MAX_ELEMENTS_PER_BEAT
             ):

@@ -70,12 +70,13 @@ class Builder:
         """A node; gearboxes before it where the orders differ."""
         assume(operator.cycles(folding) <= self.operations)
         names = [
-            self.in_order(stream, order).name for stream, order in zip(inputs, operator.takes(folding), strict=True)
+            self.in_order(stream, order).name
+            for stream, order in zip(inputs, operator.input_orders(folding), strict=True)
         ]
         name = f"{type(operator).__name__.lower()}{len(self.sketch.nodes)}"
         drawn = [self.draw(depths) for _ in operator.outputs]
         outputs = self.sketch.add(name, operator, names, folding, *drawn)
-        return [Stream(o, order) for o, order in zip(outputs, operator.gives(folding), strict=True)]
+        return [Stream(o, order) for o, order in zip(outputs, operator.output_orders(folding), strict=True)]
 
     def in_order(self, stream: Stream, order: Order) -> Stream:
         for operator, folding in conversion(stream.order, order):

@@ -145,7 +145,7 @@ def test_a_repetition_of_any_length_is_found() -> None:
 def test_an_even_pace() -> None:
     """One token every so many cycles, but for what is left over in a round."""
     for shape, interval in (((5, 4, 3), 77), ((5, 4, 3), 60), ((1, 12, 1), 5000), ((64, 3, 2), 16385)):
-        order = Fork(Tensor(shape, Int(8)), 1).takes(Fork.folding_type(1))[0]
+        order = Fork(Tensor(shape, Int(8)), 1).input_orders(Fork.folding_type(1))[0]
         offers, rounds = source_pacing.offers(order, interval, 3), source_pacing.rounds_of(order, interval)
         even = np.arange(3 * order.beats) * interval // order.beats
         assert (np.diff(offers) >= 0).all() and offers[order.beats] == interval

@@ -112,7 +112,7 @@ def _taken(design: Design, found: Mapping[NetworkNode, TestVectors], cycles: int
         telling, folding = found[node], design.folding(node)
         if telling.operator is None or telling.operator.cycles(folding) * len(telling.frames[0]) > cycles:
             continue
-        width = 0 if telling.lanes else telling.operator.takes(folding)[0].width
+        width = 0 if telling.lanes else telling.operator.input_orders(folding)[0].width
         if lanes + width <= LANES_AT_MOST and products + telling.lanes <= PRODUCTS_AT_MOST:
             taken[node], lanes, products = telling, lanes + width, products + telling.lanes
     return {node: taken[node] for node in found if node in taken}

@@ -138,7 +138,7 @@ def has_buffers(case: Case) -> bool:
 
 
 def has_lanes(case: Case) -> bool:
-    return all(order.width > 1 for order in case.operator.gives(case.folding))
+    return all(order.width > 1 for order in case.operator.output_orders(case.folding))
 
 
 FAULTS = [
