@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from onnx_hw.ir.design import Edge
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import did_you_mean
-from onnx_hw.schedule.bisect import least
+from onnx_hw.schedule.min_fifo_depths import least
 
 
 def check_fifo_depths(given: Mapping[str, int], edges: Mapping[str, Edge]) -> None:

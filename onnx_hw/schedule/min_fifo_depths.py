@@ -11,7 +11,8 @@ alone
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -20,7 +21,6 @@ import numpy as np
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.schedule.bisect import least
 from onnx_hw.timing.frame_times import Frames
 
 SETTLED, FRAMES = 4, 8
@@ -96,3 +96,30 @@ def part_of(network: Network, nodes: tuple[NetworkNode, ...]) -> Network:
         tuple(boundary(tensor) for tensor in sorted(read - made)),
         tuple(boundary(tensor) for tensor in sorted(made - read)),
     )
+
+
+def least(holds: Callable[[int], bool], first: int, last: int, guess: int | None = None) -> int:
+    """The least of first..last that holds; every later one does, and ``last``, which is not asked.
+
+    From a guess on (without one, from ``first``) in strides that double, then by halves: a good guess costs two
+    questions.
+    """
+    fails, good = first - 1, last
+    guess = first if guess is None else min(max(first, guess), last)
+    stride = 1
+    if guess == last or holds(guess):
+        good = guess
+        while good > first:
+            number = max(good - stride, first)
+            if not holds(number):
+                fails = number
+                break
+            good, stride = number, 2 * stride
+    else:
+        fails = guess
+        while (number := fails + stride) < last:
+            if holds(number):
+                good = number
+                break
+            fails, stride = number, 2 * stride
+    return fails + 1 + bisect_left(range(fails + 1, good), True, key=holds)

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from math import gcd
+
+import numpy as np
 
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.timing import row_solver, source_pacing, steady_state
+from onnx_hw.ops.stream_order import Order
+from onnx_hw.timing import row_solver, steady_state
 from onnx_hw.timing.constraints import Precedences
 from onnx_hw.timing.prediction import Events
 from onnx_hw.timing.row_solver import ALWAYS, FrameEnd, FrameSolver
+
+MIN_ROUND_CYCLES = 128
+"""Cycles of a round at least. Rounds last whole cycles; those that a frame leaves over are a pause after its last."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +96,7 @@ class Frames:
             yield from self._defined(frames, interval, depths)
             return
         self._links.set_depths(depths)
-        rounds = {
-            ("source", e.tensor): source_pacing.rounds_of(e.order, interval)
-            for e in self._links.edges
-            if e.producer is None
-        }
+        rounds = {("source", e.tensor): rounds_of(e.order, interval) for e in self._links.edges if e.producer is None}
         yield from self._solver.frames(frames, interval, rounds)
 
     def _defined(self, frames: int, interval: int, depths: Mapping[str, int] | None) -> Iterator[FrameEnd]:
@@ -101,10 +104,32 @@ class Frames:
         if self._by_definition is None:
             self._by_definition = Events(self._design, self._schedules)
         sources = [edge for edge in self._links.edges if edge.producer is None]
-        offers = {edge.tensor: source_pacing.offers(edge.order, interval, frames) for edge in sources}
+        offers = {edge.tensor: paced_offers(edge.order, interval, frames) for edge in sources}
         for solved, times in enumerate(self._by_definition.solutions(frames, offers=offers, depths=depths), start=1):
             if any(time.fired < solved * track.operations for track, time in times.items()):
                 return
             again = steady_state.period(times, solved, frames) is not None
             ends = {track.name: int(time.cycles[-1]) for track, time in times.items() if track.name[0] == "sink"}
             yield FrameEnd(ends, ALWAYS if again else 0)
+
+
+def rounds_of(order: Order, interval: int) -> int:
+    """Return the number of equal parts of a frame: one per row (or pixel of the only row) at most, of whole cycles.
+
+    A part that does not last a whole number of cycles by itself has ``MIN_ROUND_CYCLES`` of them or more, so that what
+    is rounded does not matter. With an interval of 0 all tokens are offered at once.
+    """
+    height, width, _ = order.tensor.shape
+    whole = gcd(height if height > 1 else width, order.beats)
+    divisors = (parts for parts in range(whole, 0, -1) if whole % parts == 0)
+    return next(
+        parts for parts in divisors if interval % parts == 0 or parts * MIN_ROUND_CYCLES <= interval or parts == 1
+    )
+
+
+def paced_offers(order: Order, interval: int, frames: int) -> np.ndarray:
+    """Return the cycle from which each token is offered, evenly within each round: (frames · beats,) int64."""
+    rounds = rounds_of(order, interval)
+    beats, cycles = order.beats // rounds, interval // rounds
+    frame, token = np.divmod(np.arange(frames * order.beats), order.beats)
+    return frame * interval + token // beats * cycles + token % beats * cycles // beats

@@ -21,9 +21,8 @@ from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.prove.circuit.stalls import Stall
-from onnx_hw.schedule.bisect import least
 from onnx_hw.schedule.budget import Budget
-from onnx_hw.schedule.min_fifo_depths import FRAMES, SETTLED
+from onnx_hw.schedule.min_fifo_depths import FRAMES, SETTLED, least
 from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.schedule.size_fifos import affordable, size_fifos
 from onnx_hw.timing.prediction import Events, predict

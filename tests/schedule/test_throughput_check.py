@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_hw.ir.design import Design
-from onnx_hw.schedule.throughput_check import RateByParts
+from onnx_hw.schedule.size_fifos import RateByParts
 from onnx_hw.timing.frame_times import Frames
 from support.random_designs import chains, residuals
 

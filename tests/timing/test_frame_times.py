@@ -16,7 +16,7 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.timing import row_solver, source_pacing
+from onnx_hw.timing import frame_times, row_solver
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.prediction import Events
 from onnx_hw.timing.row_solver import ALWAYS
@@ -30,7 +30,9 @@ TRIED = 60
 
 def defined(design: Design, interval: int, depths: dict[str, int]) -> list[dict[tuple[str, str], int]]:
     """Per frame that ends, the cycle of each sink's last token."""
-    offers = {e.tensor: source_pacing.offers(e.order, interval, FRAMES) for e in design.edges() if e.producer is None}
+    offers = {
+        e.tensor: frame_times.paced_offers(e.order, interval, FRAMES) for e in design.edges() if e.producer is None
+    }
     ends = []
     for solved, times in enumerate(Events(design).solutions(FRAMES, offers=offers, depths=depths), start=1):
         if any(time.fired < solved * track.operations for track, time in times.items()):
@@ -146,9 +148,9 @@ def test_an_even_pace() -> None:
     """One token every so many cycles, but for what is left over in a round."""
     for shape, interval in (((5, 4, 3), 77), ((5, 4, 3), 60), ((1, 12, 1), 5000), ((64, 3, 2), 16385)):
         order = Fork(Tensor(shape, Int(8)), 1).input_orders(Fork.folding_type(1))[0]
-        offers, rounds = source_pacing.offers(order, interval, 3), source_pacing.rounds_of(order, interval)
+        offers, rounds = frame_times.paced_offers(order, interval, 3), frame_times.rounds_of(order, interval)
         even = np.arange(3 * order.beats) * interval // order.beats
         assert (np.diff(offers) >= 0).all() and offers[order.beats] == interval
-        assert (offers <= even).all() and (even - offers <= interval // source_pacing.SHORTEST_ROUND + 1).all()
+        assert (offers <= even).all() and (even - offers <= interval // frame_times.MIN_ROUND_CYCLES + 1).all()
         assert interval % rounds or (offers == even).all()
     assert rounds == 64, "they are short, but not too short"
