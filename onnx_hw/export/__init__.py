@@ -1,13 +1,14 @@
-"""The circuit for other people's designs: portable Verilog, a page on it, and a bench that needs nothing of ours.
+"""Export of the circuit into other designs: portable Verilog, a README, and a bench that does not need onnx-hw.
 
-``folders.write`` does all of it for a build. What it is made of can be had alone:
+``export_folders.write`` does all of it for a build. The parts can be used alone:
 
 * ``verilog.of_rtlil(rtlil, module, ports, folder)``: portable Verilog of any circuit in RTLIL (module ``top``), by
-  yosys; ``verilog.portable(text, module, ports)``: the same of what yosys has written already, which a proof keeps
-  (``Proof.verilog``). Modules get plain names; of ``top``, only the ports that are named stay ports.
+  yosys; ``verilog.portable(text, module, ports)``: the same for text that yosys has written already, which a proof
+  keeps (``Proof.verilog``). Modules get plain names; only the ports of ``top`` that are named stay ports.
 * ``verilog.module_name(name)``: a Verilog identifier for a model.
-* ``page.instantiation(module, ports)``, ``page.page(design, module)``: a template and the page on the streams.
-* ``vectors.streams(design)``: every stream of a design as the bench knows it; ``vectors.vectors``: its golden beats.
+* ``readme.instantiation(module, streams)``, ``readme.page(design, module)``: a template and the README on the streams.
+* ``test_vectors.streams(design)``: every stream of a design as the bench knows it; ``test_vectors.vectors``: its golden
+  beats.
 
-``bench/`` are the files that every ``cocotb/`` folder has; they import neither the compiler nor each other.
+``bench/`` holds the files of every ``cocotb/`` folder; they import neither the compiler nor each other.
 """

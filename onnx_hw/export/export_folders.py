@@ -1,4 +1,4 @@
-"""The folders ``verilog`` and ``cocotb`` of a build."""
+"""Folders ``verilog`` and ``cocotb`` of a build."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ def write(
     simulated: str = "",
     listener: Listener = NULL_LISTENER,
 ) -> None:
-    """Write both folders; without yosys neither, which is said.
+    """Write both folders. Without yosys, write neither and warn.
 
     Args:
-        note_file: told kind and name of what was written.
-        frames: by graph input, (frames, *shape): what the bench streams, the first few; None for random integers.
-        simulated: what yosys wrote of the circuit ``to_circuit(design)``, if that was done already: ``Proof.verilog``.
+        note_file: called with kind and name of each file that was written.
+        frames: samples by graph input, (frames, *shape), of which the bench streams the first few; None for random
+            integers.
+        simulated: the Verilog that yosys wrote for ``to_circuit(design)``, if there is one already
+            (``Proof.verilog``); else empty.
 
     Raises:
-        ToolFailed: yosys.
+        ToolFailed: yosys failed.
     """
     from onnx_hw_tools.tools import ToolMissing
 
@@ -46,7 +48,7 @@ def write(
     try:
         text = _verilog(design, module, simulated, listener)
     except ToolMissing as missing:
-        listener.warn("no Verilog and no cocotb bench were written: there is no yosys", str(missing))
+        listener.warn("neither Verilog nor a cocotb bench was written, since yosys is missing", str(missing))
         return
     streamed = test_vectors.vectors(design, module, streamed_in(design.network, frames))
     circuit = {
@@ -56,12 +58,12 @@ def write(
     }
     bench = {name: bench_file(name).replace("@MODULE@", module) for name in BENCH}
 
-    def with_vectors(place: Path) -> None:
-        _write(place, bench)
-        streamed.write(place)
+    def write_bench(path: Path) -> None:
+        _write_files(path, bench)
+        streamed.write(path)
 
-    folder.stage(VERILOG, circuit, lambda place: _write(place, circuit))
-    folder.stage(COCOTB, {"bench": bench, "vectors": streamed.digest}, with_vectors)
+    folder.stage(VERILOG, circuit, lambda path: _write_files(path, circuit))
+    folder.stage(COCOTB, {"bench": bench, "vectors": streamed.digest}, write_bench)
     note_file(VERILOG, f"{VERILOG}/{module}.v")
     note_file(COCOTB, COCOTB)
 
@@ -71,15 +73,15 @@ def _verilog(design: Design, module: str, simulated: str, listener: Listener) ->
     if simulated:
         return verilog.portable(simulated, module, ports)
     circuit, _, _ = to_circuit(design)
-    with tempfile.TemporaryDirectory() as place:
-        return verilog.of_rtlil(circuit.rtlil, module, ports, Path(place), on_first_run=listener.first_run)
+    with tempfile.TemporaryDirectory() as folder:
+        return verilog.of_rtlil(circuit.rtlil, module, ports, Path(folder), on_first_run=listener.first_run)
 
 
-def _write(place: Path, texts: Mapping[str, str]) -> None:
+def _write_files(folder: Path, texts: Mapping[str, str]) -> None:
     for name, text in texts.items():
-        (place / name).write_text(text, encoding="utf-8")
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def bench_file(name: str) -> str:
-    """The text of a file of ``bench/``."""
+    """Return the text of a file of ``bench/``."""
     return (files("onnx_hw.export") / "bench" / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""``verilog/README.md`` and the template beside it: what somebody needs to know who puts the circuit in a design."""
+"""Texts for a designer who instantiates the circuit: ``verilog/README.md`` and ``verilog/instantiation.v``."""
 
 from __future__ import annotations
 
@@ -15,32 +15,35 @@ _FRAMES_AHEAD = 3
 
 
 def ends(design: Design) -> list[VectorStream]:
-    """What enters and what leaves."""
+    """Return the streams that enter or leave the circuit."""
     return [stream for stream in streams(design) if stream.direction != "inner"]
 
 
-def instantiation(module: str, those: Sequence[VectorStream]) -> str:
-    """Text to copy: a wire for every port, and the instance."""
+def instantiation(module: str, outer: Sequence[VectorStream]) -> str:
+    """Return Verilog to copy: a wire for every port, and the instance.
+
+    Args:
+        outer: the streams that enter or leave.
+    """
     wires, ports = [], [".clk(clk)", ".rst(rst)"]
-    for stream in those:
+    for stream in outer:
         width = stream.lanes * stream.bits
         wires.append(f"wire [{width - 1}:0] {stream.name}_payload;")
         wires += [f"wire {stream.name}_{signal};" for signal in ("valid", "ready")]
         ports += [f".{stream.name}_{signal}({stream.name}_{signal})" for signal in ("payload", "valid", "ready")]
     listed = ",\n  ".join(ports)
     lines = "\n".join(wires)
-    head = "// clk and rst are yours: rst is active high, and belongs to clk."
+    head = "// Connect clk and rst yourself: rst is active high and synchronous to clk."
     return f"{head}\n{lines}\n\n{module} network (\n  {listed}\n);\n"
 
 
 def page(design: Design, module: str) -> str:
-    """The page."""
-    those = ends(design)
-    about = Frames(design).times(_FRAMES_AHEAD, interval=0)
+    """Return the README."""
+    times = Frames(design).times(_FRAMES_AHEAD, interval=0)
     rows = [
-        f"| `{s.name}` | {'into the circuit' if s.direction == 'in' else 'out of it'} | {s.lanes * s.bits} | {s.lanes} "
+        f"| `{s.name}` | {'input' if s.direction == 'in' else 'output'} | {s.lanes * s.bits} | {s.lanes} "
         f"× {'signed' if s.signed else 'unsigned'} {s.bits} bits | {s.beats:,} | {_cell(s.tensor)} |"
-        for s in those
+        for s in ends(design)
     ]
     values = [row for port in describe_ports(design) for row in _value(port)]
     return _PAGE.format(
@@ -48,14 +51,14 @@ def page(design: Design, module: str) -> str:
         name=printable(design.network.name),
         rows="\n".join(rows),
         values="\n".join(values),
-        interval=f"{about.elapsed(_FRAMES_AHEAD - 1, _FRAMES_AHEAD):,}",
-        latency=f"{about.latency():,}",
+        interval=f"{times.elapsed(_FRAMES_AHEAD - 1, _FRAMES_AHEAD):,}",
+        latency=f"{times.latency():,}",
         clock=f"{design.clock_mhz:g}",
     )
 
 
 def _value(port: PortSection) -> Iterable[str]:
-    """How the integers of a stream are those of a value of the model, as a row."""
+    """Yield the row that says which value of the model a stream carries, in which order and with which scale."""
     nest = " of ".join(f"{loop.turns:,} turns of step {loop.step:,}" for loop in port.loops)
     shape = " × ".join(map(str, port.shape)) or "one number"
     scale = f"{port.scale[0]:.9g} × (n − {port.zero_point[0]:g})" if len(port.scale) == 1 else "see report.json"
@@ -63,42 +66,44 @@ def _value(port: PortSection) -> Iterable[str]:
 
 
 def _cell(name: str) -> str:
-    """A name in a table."""
+    """Return a name as a cell of a Markdown table."""
     return f"`{printable(name).replace('`', ' ').replace('|', ' ')}`"
 
 
 _PAGE = """# {module}
 
-The network `{name}` as one file of Verilog-2005, `{module}.v`, without cells of any vendor. `instantiation.v` has text
-to copy. `../cocotb/` is a bench of it that needs cocotb, numpy, pytest and a simulator.
+`{module}.v` is the network `{name}` as one file of Verilog-2005, without vendor cells. `instantiation.v` is a template
+to copy. `../cocotb/` is a test bench for it, which needs cocotb, numpy, pytest and a simulator.
 
 ## Ports
 
-`clk`; `rst`, active high, of the clock's own domain, for one cycle or more; and of every stream `<stream>_payload`,
-`<stream>_valid`, `<stream>_ready`.
+* `clk`: the clock;
+* `rst`: the reset, active high, synchronous to `clk`, for one cycle or more;
+* `<stream>_payload`, `<stream>_valid` and `<stream>_ready` for every stream:
 
-| stream | | payload bits | integers in a beat | beats of a frame | tensor |
+| stream | direction | payload bits | integers per beat | beats per frame | tensor |
 |---|---|---|---|---|---|
 {rows}
 
 * Lane 0 is in the lowest bits. Signed integers are in two's complement.
-* A beat is taken in every cycle in which `valid` and `ready` are both high. A `valid` beat stays until it is taken.
-* A beat ends with the channels of its pixel: lanes beyond them may hold anything.
-* There is no mark at the end of a frame: frames have a fixed length, and the circuit counts. After a reset, the next
-  beat is the first one of a frame.
-* Keep `valid` low while `rst` is high and one cycle longer: `ready` may be up already.
-* No pattern of pauses, at either end, changes a value.
+* A beat is transferred in every cycle in which `valid` and `ready` are both high. Once `valid` is high, `valid` and
+  `payload` must not change until the beat is transferred.
+* The last beat of a pixel may have more lanes than the pixel has channels left: these lanes may hold anything.
+* Nothing marks the end of a frame: frames have a fixed length, and the circuit counts beats. The first beat after a
+  reset is the first one of a frame.
+* Keep `valid` low while `rst` is high and for one more cycle: `ready` may be high already.
+* Pauses at either end, in any pattern, never change a value.
 
-## What the integers are
+## Meaning of the integers
 
 | stream | value of the model | shape | order on the stream, over the flat value | real number |
 |---|---|---|---|---|
 {values}
 
-A nest of loops is read from the outside in; n is the integer on the stream.
+The order is a loop nest, the outermost loop first; n is the integer on the stream.
 
-## When
+## Timing
 
-At full rate a frame takes {interval} cycles, and the last beat of the first one leaves {latency} cycles after its first
-beat was offered. The circuit was made for {clock} MHz.
+At full rate the circuit takes a new frame every {interval} cycles. The last beat of the first frame leaves {latency}
+cycles after its first beat was offered. The circuit was designed for {clock} MHz.
 """

@@ -1,4 +1,4 @@
-"""``shell/README.md``: what somebody needs to know who puts a network in its shell into a design."""
+"""Text of ``shell/README.md``, for a designer who instantiates a network with its shell."""
 
 from __future__ import annotations
 
@@ -7,70 +7,71 @@ from collections.abc import Mapping
 from onnx_hw_boards.verilog_board import ShellKind
 from onnx_hw_link.link import TRAILER, Link, LinkPort
 
-_TOLD = {
+_PROTOCOLS = {
     ShellKind.AXI_STREAM: """\
-Each stream of the network is an AXI4-Stream, a beat in each transfer; `tlast` stands with the last beat of a frame.
-A frame that comes in too short is filled up with zeros, of one that is too long the rest is dropped, and `wrong` says
-of each input whether that has happened.""",
+Each stream of the network is an AXI4-Stream with one beat per transfer; `tlast` comes with the last beat of a frame.
+A frame that is too short is filled up with zeros, the rest of a frame that is too long is dropped, and `wrong` has a
+bit for each input that says whether this has happened.""",
     ShellKind.WISHBONE: """\
-Classic cycles of 32 bits, little-endian. With {window:,} bytes in each part:
+Wishbone, classic cycles of 32 bits, little-endian. The addresses are in bytes, each part has {window:,} of them:
 
-| address | | |
+| address | access | meaning |
 |---|---|---|
-| 0, 4 | read | bytes of a frame in ({bytes_in:,}), and out ({bytes_out:,}) without its times |
-| 8 | read | bit 0: the input's window may be written; 1: the output's holds results; 2: something was refused |
-| 12 | write | bit 0: the frame in the window is complete; 1: the results have been read; 2: forget everything |
+| 0, 4 | read | bytes of an input frame ({bytes_in:,}), and of its results ({bytes_out:,}) without the times |
+| 8 | read | status; bit 0: the input window may be written; 1: the output window has results; 2: a write was refused |
+| 12 | write | control; bit 0: the frame in the window is complete; 1: the results have been read; 2: restart |
 | 16 to 31 | read | digest of the design |
-| {window:,} | write | a frame in |
-| {twice:,} | read | its results, and {trailer} bytes of times |
+| {window:,} | write | input window: a frame |
+| {twice:,} | read | output window: its results, and {trailer} bytes of times |
 
-Either window is two: while a frame passes, the next one may be written. `irq` is bit 1 of the status.""",
+Each window is double buffered: while a frame is computed, the next one may be written. `irq` is bit 1 of the
+status.""",
     ShellKind.SPI: """\
-A target of SPI, mode 0, that speaks in packets: `onnx_hw_link` is the host's side, and docs/link.md of onnx-hw the
-protocol. A frame is {bytes_in:,} bytes in and {bytes_out:,} out. SCK may be 1.6 times as fast as `clk`; while `irq` is
-high there are bytes for the controller. Whoever owns the pad of CIPO drives it while `cipo_oe` is high.""",
+An SPI target, mode 0, that exchanges packets: `onnx_hw_link` is the host's side, and docs/link.md of onnx-hw describes
+the protocol. A frame is {bytes_in:,} bytes in and {bytes_out:,} out. SCK may be up to 1.6 times as fast as `clk`; while
+`irq` is high, the controller has bytes to read. Drive the pad of CIPO while `cipo_oe` is high.""",
 }
 
 _PAGE = """\
 # {module}
 
-{told}
+{protocol}
 
-| port | | bits |
+| port | direction | bits |
 |---|---|---|
 | `clk`, `rst` | to the network | 1 |
 {ports}
 
-`rst` is active high and belongs to `clk`; {clock} MHz is what the design was planned for.
+`rst` is active high and synchronous to `clk`. The design was made for {clock} MHz.
 
-| stream | beats of a frame | bytes of a beat | integers of a beat |
+| stream | beats per frame | bytes per beat | integers per beat |
 |---|---|---|---|
 {streams}
 
-An integer takes the fewest whole bytes, little-endian, sign-extended; of single bits eight take a byte. `shell.json`
-says the same to programs.
+An integer takes the fewest whole bytes, little-endian, sign-extended; integers of one bit are packed, eight in a byte.
+`shell.json` has the same facts for programs.
 
-* `{module}.v`: the module, Verilog-2005 without cells of any vendor; `instantiation.v`: text to copy;
-* `test_shell.py`, `bench.py`, `frames.npz`: a bench, which compares frames with the golden model, one that is cut short
-  among them: `pip install -r requirements.txt && pytest`, with Icarus Verilog.
+* `{module}.v`: the module, Verilog-2005 without vendor cells; `instantiation.v`: a template to copy;
+* `test_shell.py`, `bench.py`, `frames.npz`: a test bench that compares frames with the golden model, with one frame cut
+  short: `pip install -r requirements.txt && pytest`, with Icarus Verilog.
 """
 
 
 def shell_page(
     module: str, shell: ShellKind, link: Link, ports: Mapping[str, tuple[str, int]], clock_mhz: float
 ) -> str:
-    """The page.
+    """Return the README.
 
     Args:
-        ports: "in" or "out", and bits, of each but clock and reset.
+        ports: "in" or "out", and bits, of each port but clock and reset.
     """
     window = 1 << ports["wb_adr_i"][1] if shell is ShellKind.WISHBONE else 0
-    told = _TOLD[shell].format(
+    protocol = _PROTOCOLS[shell].format(
         window=window, twice=2 * window, bytes_in=link.input_bytes, bytes_out=link.output_bytes, trailer=TRAILER
     )
     return _PAGE.format(
         module=module,
-        told=told,
+        protocol=protocol,
         ports="\n".join(
             f"| `{name}` | {'to' if flow == 'in' else 'from'} the network | {width} |"
             for name, (flow, width) in ports.items()

@@ -1,4 +1,4 @@
-"""The folder ``shell`` of a build for Verilog: the network in its shell, and a bench that needs nothing of ours."""
+"""Folder ``shell`` of a build for Verilog: the network in its shell, and a bench that does not need onnx-hw."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ def write_shell(
     frames: Mapping[str, np.ndarray] | None = None,
     listener: Listener = NULL_LISTENER,
 ) -> None:
-    """Write the folder, where there is more than the streams; without yosys nothing.
+    """Write the folder of a shell other than plain streams. Without yosys, write nothing.
 
     Args:
-        note_file: told kind and name of what was written.
-        netlist: of the design on the board.
-        frames: by graph input, (frames, *shape): what the bench streams, the first few; None for random integers.
+        note_file: called with kind and name of the file that was written.
+        netlist: netlist of the design on the board.
+        frames: samples by graph input, (frames, *shape), of which the bench streams the first few; None for random
+            integers.
 
     Raises:
-        ToolFailed: yosys.
+        ToolFailed: yosys failed.
     """
     from onnx_hw_tools.tools import ToolMissing
 
@@ -54,17 +55,21 @@ def write_shell(
     module = f"{verilog.module_name(design.network.name)}_{board.shell}"
     link = link_of(design, design.clock_mhz)
     try:
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as work_folder:
             text = verilog.of_rtlil(
-                netlist.rtlil, module, ["clk", "rst", *netlist.ports], Path(place), on_first_run=listener.first_run
+                netlist.rtlil,
+                module,
+                ["clk", "rst", *netlist.ports],
+                Path(work_folder),
+                on_first_run=listener.first_run,
             )
     except ToolMissing:
-        return  # which was said of the other folders
+        return  # `export_folders.write` has warned already
     facts = {
         "module": module,
         "digest": netlist.link.digest.hex() if netlist.link else "",
-        "inputs": [_told(port) for port in link.inputs],
-        "outputs": [_told(port) for port in link.outputs],
+        "inputs": [_facts(port) for port in link.inputs],
+        "outputs": [_facts(port) for port in link.outputs],
         "input_bytes": link.input_bytes,
         "output_bytes": link.output_bytes,
         "result_bytes": link.result_bytes,
@@ -80,17 +85,17 @@ def write_shell(
         "bench.py": _bench(f"{board.shell}_bench.py"),
     }
 
-    def write(place: Path) -> None:
+    def write(path: Path) -> None:
         for name, content in texts.items():
-            (place / name).write_text(content, encoding="utf-8")
-        np.savez_compressed(place / "frames.npz", **arrays)  # type: ignore[arg-type]  # the stub has a keyword
+            (path / name).write_text(content, encoding="utf-8")
+        np.savez_compressed(path / "frames.npz", **arrays)  # type: ignore[arg-type]  # the stub has a keyword
 
     digest = {name: array.tobytes().hex() for name, array in arrays.items()}
     folder.stage(SHELL, {"texts": texts, "frames": digest}, write)
     note_file(SHELL, f"{SHELL}/{module}.v")
 
 
-def _told(port: LinkPort) -> dict[str, object]:
+def _facts(port: LinkPort) -> dict[str, object]:
     return {"name": port.name, "beats": port.beats, "beat_bytes": port.beat_bytes}
 
 
@@ -100,26 +105,29 @@ def _frames(
     turns: tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]],
     frames: Mapping[str, np.ndarray] | None,
 ) -> dict[str, np.ndarray]:
-    """(frames, bytes) uint8: ``in`` and ``out`` in the order of a link, ``in_{stream}`` and ``out_{stream}`` of each;
-    ``used_...``, (bytes,): 255 in those bytes of results that are not left over.
+    """Return the arrays of ``frames.npz``.
+
+    ``in`` and ``out`` hold the bytes of all streams in the order of a link, ``in_{stream}`` and ``out_{stream}`` those
+    of one: (frames, bytes) uint8. ``used_...`` are masks, (bytes,) uint8: 255 where a byte carries results, 0 where it
+    fills up a beat.
     """
     first = {tensor: array[:FRAMES] for tensor, array in streamed_in(design.network, frames).items()}
     values, edges = golden.trace(design.network, first), {edge.tensor: edge for edge in design.edges()}
     arrays: dict[str, np.ndarray] = {}
     network, count = design.network, len(next(iter(first.values())))
-    for side, boundaries, those, order in zip(
+    for side, boundaries, sides, order in zip(
         ("in", "out"), (network.inputs, network.outputs), ports, turns, strict=True
     ):
         streams = [edges[tensor] for tensor in dict.fromkeys(boundary.tensor for boundary in boundaries)]
         beats = [
             edge.order.to_beats(values[edge.tensor]).reshape(count, port.beats, port.width)
-            for edge, port in zip(streams, those, strict=True)
+            for edge, port in zip(streams, sides, strict=True)
         ]
         used = [-edge.order.used(edge.beats).astype(np.int64) for edge in streams]
-        arrays[side] = _bytes(in_turns(those, order, [of[k] for of in beats]) for k in range(count))
-        arrays[f"used_{side}"] = _bytes([in_turns(those, order, used)])[0]
-        for port, of, mask in zip(those, beats, used, strict=True):
-            arrays[f"{side}_{port.name}"] = _bytes(frame_of(port, frame) for frame in of)
+        arrays[side] = _bytes(in_turns(sides, order, [words[k] for words in beats]) for k in range(count))
+        arrays[f"used_{side}"] = _bytes([in_turns(sides, order, used)])[0]
+        for port, words, mask in zip(sides, beats, used, strict=True):
+            arrays[f"{side}_{port.name}"] = _bytes(frame_of(port, frame) for frame in words)
             arrays[f"used_{side}_{port.name}"] = _bytes([frame_of(port, mask)])[0]
     return arrays
 
@@ -129,13 +137,13 @@ def _bytes(rows: object) -> np.ndarray:
 
 
 def _instantiation(module: str, ports: Mapping[str, tuple[str, int]]) -> str:
-    """Text to copy: a wire for every port, and the instance."""
+    """Return Verilog to copy: a wire for every port, and the instance."""
     wires = "\n".join(
         f"wire {f'[{width - 1}:0] ' if width > 1 else ''}{name};  // {'to' if flow == 'in' else 'from'} the network"
         for name, (flow, width) in ports.items()
     )
     listed = ",\n  ".join(f".{name}({name})" for name in ("clk", "rst", *ports))
-    head = "// clk and rst are yours: rst is active high, and belongs to clk."
+    head = "// Connect clk and rst yourself: rst is active high and synchronous to clk."
     return f"{head}\n{wires}\n\n{module} network (\n  {listed}\n);\n"
 
 

@@ -1,4 +1,4 @@
-"""What a bench knows of a circuit: every stream, what travels on it, and when what leaves must leave."""
+"""Test vectors of a bench: every stream of the circuit, its golden beats, and the cycles in which outputs leave."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from onnx_hw.timing.prediction import predict
 FORMAT = 1
 
 FRAMES = 3
-"""As many as are there, at most: enough to see that state is left over."""
+"""Greatest number of frames in the vectors; three show whether state is left over from one frame to the next."""
 
 RESET_DELAY = 1
-"""Cycles from the end of a reset to cycle 0; ``Assembly.RESET_DELAY``."""
+"""Number of cycles from the end of a reset to cycle 0, as in ``Assembly.RESET_DELAY``."""
 
 
 @dataclass(frozen=True)
 class VectorStream:
-    """One stream of the circuit.
+    """Stream of the circuit.
 
     Attributes:
-        name: its signals are ``{name}_payload``, ``_valid`` and ``_ready``, ports or wires of the topmost module.
-        tensor: what the network calls that which travels on it.
+        name: prefix of its signals ``{name}_payload``, ``_valid`` and ``_ready``, ports or wires of the top module.
+        tensor: name of the tensor that it carries.
         direction: ``in``, ``out``, or ``inner``.
-        lanes, bits, signed: of a beat: so many integers, of so many bits each, lane 0 in the lowest ones.
-        beats: of a frame.
+        lanes, bits, signed: number of integers in a beat, their width and whether they have a sign; lane 0 is in the
+            lowest bits.
+        beats: number of beats in a frame.
     """
 
     name: str
@@ -47,7 +48,7 @@ class VectorStream:
 
 
 def streams(design: Design) -> list[VectorStream]:
-    """Those from outside first, then in the order of the network."""
+    """Return every stream: those from outside first, then the others in the order of the network."""
     names = edge_names(design)
 
     def direction(edge: Edge) -> str:
@@ -68,15 +69,19 @@ def streams(design: Design) -> list[VectorStream]:
 
 
 def ports(design: Design) -> list[str]:
-    """Of the topmost module: the clock, the reset, what enters and what leaves."""
-    ends = [stream.name for stream in streams(design) if stream.direction != "inner"]
-    return ["clk", "rst", *(f"{name}_{signal}" for name in ends for signal in ("payload", "valid", "ready"))]
+    """Return the names of the ports of the top module: clock, reset, and the streams that enter or leave."""
+    outer = [stream.name for stream in streams(design) if stream.direction != "inner"]
+    return ["clk", "rst", *(f"{name}_{signal}" for name in outer for signal in ("payload", "valid", "ready"))]
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """``streams.json`` and ``vectors.npz``: per stream golden's beats, the lanes that are used where not all are, and
-    of what leaves the cycle of every beat at full rate.
+    """Contents of ``streams.json`` and ``vectors.npz``.
+
+    Attributes:
+        facts: text of ``streams.json``.
+        arrays: golden beats by stream; which lanes are used, where not all are; and, for a stream that leaves, the
+            cycle of every beat at full rate.
     """
 
     facts: str
@@ -95,10 +100,10 @@ class Vectors:
 
 
 def vectors(design: Design, module: str, integers: Mapping[str, np.ndarray]) -> Vectors:
-    """What a bench streams, and what must come out.
+    """Return the beats that a bench streams, and those that must come out.
 
     Args:
-        integers: by input tensor, (frames, height, width, channels); the first few are taken.
+        integers: frames by input tensor, (frames, height, width, channels), of which the first few are taken.
     """
     first = {tensor: array[:FRAMES] for tensor, array in integers.items()}
     frames = len(next(iter(first.values())))
@@ -125,6 +130,6 @@ def vectors(design: Design, module: str, integers: Mapping[str, np.ndarray]) -> 
 
 
 def _narrowed(values: np.ndarray) -> np.ndarray:
-    """In the smallest type that holds them."""
+    """Return the integers in the smallest type that holds them."""
     low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
     return values.astype(np.promote_types(np.min_scalar_type(low), np.min_scalar_type(high)))

@@ -1,4 +1,4 @@
-"""Verilog for any tool, without cells of a vendor: what yosys writes, with plain names and only streams for ports."""
+"""Portable Verilog, without vendor cells: what yosys writes, with plain names and only streams for ports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_hw import __version__
 if TYPE_CHECKING:
     from onnx_hw_tools.tools import Tool
 
-LONGEST_MODULE = 40
+MAX_MODULE_NAME = 40  # characters
 
 _MODULE = re.compile(r"^module (\\top\.\S+) ", re.MULTILINE)
 _USED = re.compile(r"\\top\.\S+ ")
@@ -21,12 +21,12 @@ _PORT = re.compile(r"^  (?:input|output) (?:(?:signed )?\[\d+:\d+\] |signed )?(?
 
 
 def module_name(name: str) -> str:
-    """What the circuit of a model is called; no word of Verilog's own ends like this.
+    """Return the module name for the circuit of a model; no keyword of Verilog ends with ``_core``.
 
     >>> module_name("ResNet-8 (int8)")
     'resnet_8_int8_core'
     """
-    plain = re.sub(r"[^a-z0-9]+", "_", name.lower())[:LONGEST_MODULE].strip("_")
+    plain = re.sub(r"[^a-z0-9]+", "_", name.lower())[:MAX_MODULE_NAME].strip("_")
     return f"{plain if plain[:1].isalpha() else f'model_{plain}'.rstrip('_')}_core"
 
 
@@ -38,14 +38,14 @@ def of_rtlil(
     *,
     on_first_run: Callable[[Tool], None] | None = None,
 ) -> str:
-    """Portable Verilog of a circuit in RTLIL, module ``top``.
+    """Return portable Verilog of a circuit in RTLIL, module ``top``.
 
     Args:
         ports: as in ``portable``.
         folder: where yosys works and leaves its log.
 
     Raises:
-        ToolMissing, ToolFailed: yosys.
+        ToolMissing, ToolFailed: yosys is missing, or failed.
     """
     from onnx_hw_sim.shared_library import OPTIMISATION
     from onnx_hw_tools import tools
@@ -58,11 +58,11 @@ def of_rtlil(
 
 
 def portable(text: str, module: str, ports: Sequence[str]) -> str:
-    """The Verilog that yosys has written of a circuit, fit for somebody else's design.
+    """Return the Verilog that yosys has written for a circuit, made fit for somebody else's design.
 
     Args:
-        module: the name of its topmost module, with which those of all others begin.
-        ports: of ``top``, in the order in which they are declared; what else it has for ports are wires then, under
+        module: name of the top module, and prefix of the names of all others.
+        ports: the ports that ``top`` keeps, in the order in which they are declared. Its other ports become wires of
             the same names, so that a bench can see them.
 
     Raises:
@@ -87,6 +87,6 @@ def portable(text: str, module: str, ports: Sequence[str]) -> str:
     return f"{_HEAD}\nmodule {module}(\n  {listed}\n);\n{body}endmodule\n\n{others}"
 
 
-_HEAD = f"""// Written by onnx-hw {__version__}. Verilog-2005, without cells of any vendor: memories and multipliers are
-// described, and synthesis finds them. README.md says what travels on the streams and when.
+_HEAD = f"""// Written by onnx-hw {__version__}. Verilog-2005, without vendor cells: synthesis infers memories and
+// multipliers. README.md describes the streams and their timing.
 """

@@ -124,5 +124,5 @@ def test_without_yosys_both_folders_are_left_out_and_that_is_said(
     monkeypatch.setattr("onnx_hw_tools.tools.find", missing)
     with opened(tmp_path) as folder:
         export_folders.write(folder, pytest.fail, residual(), listener=Listener())
-    assert len(told) == 1 and "no cocotb bench" in told[0] and "YOSYS" in told[0]
+    assert len(told) == 1 and "nor a cocotb bench" in told[0] and "YOSYS" in told[0]
     assert not any(place.is_dir() for place in tmp_path.iterdir())

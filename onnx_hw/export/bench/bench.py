@@ -1,12 +1,12 @@
-"""The circuit against its golden model, on every stream: a cocotb bench that needs cocotb and numpy alone.
+"""Test bench that compares the circuit with its golden model on every stream; it needs only cocotb and numpy.
 
-``streams.json`` says which streams there are, ``vectors.npz`` what travels on each of them: (beats, lanes) integers of
-all frames; where not all lanes of a beat are used, ``<stream>_used``; of a stream that leaves, ``<stream>_cycles``:
-when each beat does at full rate, cycle 0 being the first one in which sources may be valid. ``FRAMES`` in the
-environment takes fewer frames.
+``streams.json`` lists the streams. ``vectors.npz`` holds for each of them the integers of all frames, (beats, lanes);
+in ``<stream>_used`` which lanes are used, where not all of a beat are; and in ``<stream>_cycles``, for a stream that
+leaves, the cycle of every beat at full rate. Cycle 0 is the first one in which sources may be valid. The environment
+variable ``FRAMES`` limits the number of frames.
 
-``drive``, ``accept`` and ``Scoreboard`` know nothing of this circuit but what they are told: keep them for the bench of
-the design that the circuit becomes a part of.
+``drive``, ``accept`` and ``Scoreboard`` know this circuit only by their arguments: reuse them in the bench of your own
+design.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ import cocotb
 FOLDER = Path(__file__).parent
 FACTS = json.loads((FOLDER / "streams.json").read_text()) if (FOLDER / "streams.json").exists() else {"streams": []}
 FRAMES = min(int(os.environ.get("FRAMES", "1000")), FACTS.get("frames", 0))
-SLACK = 64  # cycles after the last beat that is due, in which none may follow
+SLACK_CYCLES = 64  # after the last beat that is due; no beat may follow in them
 
 
 @dataclass(frozen=True)
 class BenchStream:
-    """A stream at the top of the circuit; ``beats`` are those of a frame."""
+    """Stream of the circuit, as ``streams.json`` describes it; ``beats`` is the number of beats in a frame."""
 
     name: str
     tensor: str
@@ -46,20 +46,20 @@ class BenchStream:
     beats: int
 
     def word(self, beat: np.ndarray) -> int:
-        """The payload of a beat: lane 0 in the lowest bits."""
+        """Return the payload of a beat; lane 0 is in the lowest bits."""
         return sum((int(value) % (1 << self.bits)) << (self.bits * k) for k, value in enumerate(beat))
 
     def lane(self, payload: str, lane: int) -> str:
-        """The bits of a lane, of a payload's, highest first."""
+        """Return the bits of one lane of a payload, the highest first."""
         end = len(payload) - self.bits * lane
         return payload[end - self.bits : end]
 
     def text(self, value: int) -> str:
-        """The bits of an integer in a lane."""
+        """Return the bits of an integer in a lane, the highest first."""
         return format(int(value) % (1 << self.bits), f"0{self.bits}b")
 
     def number(self, bits: str) -> str:
-        """What the bits of a lane stand for; the bits themselves where one is unknown."""
+        """Return the integer that the bits of a lane stand for; the bits themselves where one is unknown."""
         if not set(bits) <= {"0", "1"}:
             return bits
         return str(int(bits, 2) - (1 << self.bits if self.signed and bits[0] == "1" else 0))
@@ -75,11 +75,11 @@ def vectors() -> dict[str, np.ndarray]:
 
 
 def golden(stream: BenchStream) -> np.ndarray:
-    """(beats, lanes) of all frames that are streamed."""
+    """Return the golden beats of all frames that are streamed, (beats, lanes)."""
     return vectors()[stream.name][: FRAMES * stream.beats]
 
 
-# When an end is willing: one bool a cycle.
+# Patterns of pauses: one bool per cycle, true where an end of a stream is willing to transfer.
 
 
 def always() -> Iterator[bool]:
@@ -92,13 +92,13 @@ def at_random(probability: float, seed: int) -> Iterator[bool]:
 
 
 def in_bursts(longest: int, seed: int) -> Iterator[bool]:
-    """Willing for 1 to ``longest`` cycles, then for as many not, and so on."""
+    """Return a pattern that is willing for 1 to ``longest`` cycles, unwilling for 1 to ``longest``, and so on."""
     generator = random.Random(seed)
     return chain.from_iterable(repeat(k % 2 == 0, generator.randint(1, longest)) for k in count())
 
 
 def frozen(first: int, cycles: int) -> Iterator[bool]:
-    """Willing for so many cycles, then for so many not, then for ever."""
+    """Return a pattern that is willing for ``first`` cycles, then unwilling for ``cycles``, then willing for ever."""
     return chain(repeat(True, first), repeat(False, cycles), repeat(True))
 
 
@@ -106,7 +106,7 @@ def frozen(first: int, cycles: int) -> Iterator[bool]:
 
 
 async def drive(dut: Any, stream: BenchStream, words: list[int], willing: Iterator[bool]) -> None:
-    """Offer beat after beat, each until it is taken; in between, rubbish without ``valid``."""
+    """Offer beat after beat, each until it is taken; in between, show rubbish without ``valid``."""
     payload, valid, ready = signals(dut, stream)
     rubbish = int("01" * (stream.lanes * stream.bits), 2) % (1 << stream.lanes * stream.bits)
     for word in words:
@@ -121,7 +121,7 @@ async def drive(dut: Any, stream: BenchStream, words: list[int], willing: Iterat
 
 
 async def accept(dut: Any, stream: BenchStream, willing: Iterator[bool]) -> None:
-    """Be ready whenever willing; what is taken is the scoreboard's business."""
+    """Be ready whenever willing; the scoreboard looks at what is taken."""
     _, _, ready = signals(dut, stream)
     while True:
         ready.value = int(next(willing))
@@ -129,16 +129,16 @@ async def accept(dut: Any, stream: BenchStream, willing: Iterator[bool]) -> None
 
 
 def signals(dut: Any, stream: BenchStream) -> tuple[Any, Any, Any]:
-    """Payload, valid and ready."""
+    """Return the signals payload, valid and ready of a stream."""
     payload, valid, ready = (getattr(dut, f"{stream.name}_{signal}") for signal in ("payload", "valid", "ready"))
     return payload, valid, ready
 
 
 class Scoreboard:
-    """What passes on every stream, beside what golden says.
+    """Comparison of the beats on every stream with the golden ones.
 
     Args:
-        cycles: by name of a stream, the cycle of every beat; nothing for streams that may take their time.
+        cycles: expected cycle of every beat, by name of the stream; streams without an entry are not timed.
     """
 
     def __init__(self, dut: Any, streams: list[BenchStream], cycles: dict[str, np.ndarray]) -> None:
@@ -149,13 +149,13 @@ class Scoreboard:
         self.signals = [(stream, *signals(dut, stream)) for stream in streams]
 
     async def watch(self, frames: int, patience: int) -> None:
-        """Until all that must leave has left, and ``SLACK`` cycles more.
+        """Compare until every output beat has left, and for ``SLACK_CYCLES`` more.
 
         Raises:
             AssertionError: a stream differs, or nothing has moved for ``patience`` cycles.
         """
-        left = [stream for stream in self.streams if stream.direction == "out"]
-        slack = SLACK
+        outputs = [stream for stream in self.streams if stream.direction == "out"]
+        slack = SLACK_CYCLES
         while slack:
             await RisingEdge(self.dut.clk)
             self.quiet += 1
@@ -164,13 +164,15 @@ class Scoreboard:
                     self.take(stream, payload.value)
                     self.quiet = 0
             self.cycle += 1
-            done = all(self.passed[stream.name] >= frames * stream.beats for stream in left)
+            done = all(self.passed[stream.name] >= frames * stream.beats for stream in outputs)
             slack -= done
-            assert done or self.quiet < patience, f"nothing moves since {patience} cycles: {self.waits()}{self.told()}"
-        assert not self.wrong, self.told()
+            assert done or self.quiet < patience, (
+                f"nothing has moved for {patience} cycles: {self.waits()}{self.differences()}"
+            )
+        assert not self.wrong, self.differences()
 
     def take(self, stream: BenchStream, payload: Any) -> None:
-        """Compare one beat. What passes of a frame that never comes depends on padding alone: any frame begins so."""
+        """Compare one beat. Beats behind the last frame depend on padding alone, as the first ones of any frame do."""
         number = self.passed[stream.name]
         self.passed[stream.name] += 1
         if stream.name in self.wrong:
@@ -185,29 +187,29 @@ class Scoreboard:
             if used is not None and not used[at % stream.beats, lane]:
                 continue
             if stream.lane(bits, lane) != stream.text(value):
-                place = f"{stream.tensor}: frame {number // stream.beats}, beat {number % stream.beats}, lane {lane}"
-                seen = stream.number(stream.lane(bits, lane))
-                self.wrong[stream.name] = f"{place}: golden {value}, circuit {seen}, cycle {self.cycle}"
+                where = f"{stream.tensor}: frame {number // stream.beats}, beat {number % stream.beats}, lane {lane}"
+                actual = stream.number(stream.lane(bits, lane))
+                self.wrong[stream.name] = f"{where}: golden {value}, circuit {actual}, cycle {self.cycle}"
                 return
         due = self.due.get(stream.name)
         if due is not None and (number >= len(due) or due[number] != self.cycle):
             when = due[number] if number < len(due) else "never"
-            self.wrong[stream.name] = f"{stream.tensor}: beat {number} is due in cycle {when}, came in {self.cycle}"
+            self.wrong[stream.name] = f"{stream.tensor}: beat {number} is due in cycle {when}, but came in {self.cycle}"
 
-    def told(self) -> str:
-        """The first difference of every stream that has one, in the order of the network."""
+    def differences(self) -> str:
+        """Return the first difference of every stream that has one, in the order of the network."""
         return "".join(f"\n  {self.wrong[stream.name]}" for stream in self.streams if stream.name in self.wrong)
 
     def waits(self) -> str:
-        """Streams of which one end waits for the other."""
+        """Return the streams of which one end waits for the other."""
         states = [(stream.tensor, valid.value == 1, ready.value == 1) for stream, _, valid, ready in self.signals]
         offered = [name for name, valid, ready in states if valid and not ready]
-        wanted = [name for name, valid, ready in states if ready and not valid]
-        return f"offered and not taken: {', '.join(offered) or 'none'}; waited for: {', '.join(wanted) or 'none'}"
+        awaited = [name for name, valid, ready in states if ready and not valid]
+        return f"offered but not taken: {', '.join(offered) or 'none'}; waited for: {', '.join(awaited) or 'none'}"
 
 
 async def reset(dut: Any) -> None:
-    """Up to the edge at which cycle 0 begins."""
+    """Reset the circuit, up to the clock edge at which cycle 0 begins."""
     dut.rst.value = 1
     for stream in STREAMS:
         payload, valid, ready = signals(dut, stream)
@@ -223,7 +225,7 @@ async def reset(dut: Any) -> None:
 
 
 def begin(dut: Any, offering: Iterator[Iterator[bool]], taking: Iterator[Iterator[bool]]) -> list[Any]:
-    """Both ends of all streams, from this cycle on; each takes the next pattern."""
+    """Start both ends of all streams in this cycle; each takes the next pattern."""
     tasks = []
     for stream in STREAMS:
         if stream.direction == "in":
@@ -240,7 +242,7 @@ async def run(
     """Stream all frames and compare.
 
     Args:
-        false_start: cycles of full rate before a reset, which must leave no trace.
+        false_start: number of cycles at full rate before a reset, which must leave no trace.
     """
     Clock(dut.clk, 10, unit="ns").start()
     await reset(dut)
@@ -258,7 +260,7 @@ async def run(
 
 
 class Unstalled:
-    """Nobody ever waits: then the cycle of every beat is known."""
+    """Patterns without pauses, for which the cycle of every beat is known."""
 
     def __iter__(self) -> Unstalled:
         return self
@@ -269,7 +271,7 @@ class Unstalled:
 
 @cocotb.test()
 async def at_full_rate(dut: Any) -> None:
-    """Every value, and the cycle of every beat that leaves."""
+    """Compare every value, and the cycle of every beat that leaves."""
     await run(dut, Unstalled(), Unstalled())
 
 
@@ -285,12 +287,12 @@ async def hesitating_in_bursts(dut: Any) -> None:
 
 @cocotb.test()
 async def an_output_is_frozen_for_a_frame(dut: Any) -> None:
-    """The others go on as far as they can; then all go on."""
+    """Freeze one output while the others go on as far as they can; then all go on."""
     interval = FACTS["interval_cycles"]
     await run(dut, Unstalled(), chain((frozen(interval, interval),), Unstalled()))
 
 
 @cocotb.test()
 async def reset_in_mid_frame(dut: Any) -> None:
-    """Nothing is left over."""
+    """Reset in the middle of a frame and check that no state is left over."""
     await run(dut, Unstalled(), Unstalled(), false_start=FACTS["interval_cycles"] * 2 // 3)

@@ -1,4 +1,4 @@
-"""``pytest`` in this folder: the bench under Icarus Verilog, or under the simulator that ``SIM`` names."""
+"""Test for ``pytest``: runs the bench under Icarus Verilog, or under the simulator that ``SIM`` names."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ FOLDER = Path(__file__).resolve().parent
 MODULE = "@MODULE@"
 VERILOG = Path(os.environ.get("VERILOG", FOLDER.parent / "verilog" / f"{MODULE}.v"))
 
-# Streams inside the circuit are watched, too: Verilator shows them if it is asked to.
+# The bench watches streams inside the circuit too; Verilator shows them only with --public-flat-rw.
 FLAGS = {"verilator": ["-Wno-fatal", "--no-timing", "--public-flat-rw"]}
 
 
 def test_circuit() -> None:
     simulator = os.environ.get("SIM", "icarus")
-    place = FOLDER / "sim_build" / simulator
+    build_folder = FOLDER / "sim_build" / simulator
     sys.path.insert(0, str(FOLDER))
     runner = get_runner(simulator)
     runner.build(
         sources=[VERILOG],
         hdl_toplevel=MODULE,
-        build_dir=place,
+        build_dir=build_folder,
         build_args=FLAGS.get(simulator, []),
         timescale=("1ns", "1ps"),
     )
-    results = place / "results.xml"
+    results = build_folder / "results.xml"
     results.unlink(missing_ok=True)
     with suppress(SystemExit):  # the runner's way to say that a test failed
-        runner.test(hdl_toplevel=MODULE, test_module="bench", build_dir=place, results_xml=str(results))
-    assert results.exists(), "the simulation did not come to its end"
+        runner.test(hdl_toplevel=MODULE, test_module="bench", build_dir=build_folder, results_xml=str(results))
+    assert results.exists(), "the simulation ended early"
     cases = list(xml.parse(results).iter("testcase"))
     failed = {
         str(case.get("name")): failure.get("error_msg") or failure.get("message") or failure.text

@@ -1,1 +1,1 @@
-"""The files of every folder ``shell``: a bench per shell, which needs cocotb and numpy alone."""
+"""Files of every folder ``shell``: one test bench per shell, which needs only cocotb and numpy."""

@@ -1,4 +1,4 @@
-"""Frames through the network between AXI4-Streams, against golden: a cocotb bench that needs cocotb and numpy alone.
+"""Test bench of the network between AXI4-Streams, against golden frames; it needs only cocotb and numpy.
 
 ``frames.npz`` holds the bytes of every stream, (frames, bytes), and which of them are used.
 """
@@ -27,12 +27,12 @@ def frames(name: str) -> np.ndarray:
 
 
 def pins(dut: Any, prefix: str, stream: dict[str, Any]) -> tuple[Any, ...]:
-    """``tdata``, ``tvalid``, ``tready`` and ``tlast``."""
+    """Return the signals ``tdata``, ``tvalid``, ``tready`` and ``tlast`` of a stream."""
     return tuple(getattr(dut, f"{prefix}_{stream['name']}_t{part}") for part in ("data", "valid", "ready", "last"))
 
 
 async def send(dut: Any, stream: dict[str, Any], rows: list[bytes], willing: float, seed: int) -> None:
-    """Packets, ``tlast`` at the end of each; a beat is offered until it is taken."""
+    """Send packets, with ``tlast`` at the end of each; offer every beat until it is taken."""
     data, valid, ready, last = pins(dut, "s_axis", stream)
     hesitates, size = random.Random(seed), stream["beat_bytes"]
     for row in rows:
@@ -48,10 +48,10 @@ async def send(dut: Any, stream: dict[str, Any], rows: list[bytes], willing: flo
 
 
 async def expect(dut: Any, stream: dict[str, Any], count: int, willing: float, skip: int = -1) -> None:
-    """Take frames; each is golden's but for the one that is skipped, and ends where it should."""
+    """Take frames and compare each with golden, but for the one that is skipped; check ``tlast`` of all."""
     data, valid, ready, last = pins(dut, "m_axis", stream)
     hesitates, size = random.Random(99), stream["beat_bytes"]
-    wanted, used = frames(f"out_{stream['name']}"), frames(f"used_out_{stream['name']}")
+    expected, used = frames(f"out_{stream['name']}"), frames(f"used_out_{stream['name']}")
     for number in range(count):
         row = bytearray()
         for beat in range(stream["beats"]):
@@ -60,16 +60,21 @@ async def expect(dut: Any, stream: dict[str, Any], count: int, willing: float, s
                 await RisingEdge(dut.clk)
                 if ready.value == 1 and valid.value == 1:
                     break
-            word = str(data.value).replace("x", "0").replace("z", "0")  # places that are left over may be unknown
+            word = str(data.value).replace("x", "0").replace("z", "0")  # bytes that fill up a beat may be unknown
             row += int(word, 2).to_bytes(size, "little")
             assert last.value == (beat == stream["beats"] - 1), f"tlast of beat {beat}, frame {number}"
-        differ = (np.frombuffer(row, np.uint8) ^ wanted[number]) & used
+        differ = (np.frombuffer(row, np.uint8) ^ expected[number]) & used
         assert number == skip or not differ.any(), f"frame {number} of {stream['name']}, byte {differ.nonzero()[0][0]}"
     ready.value = 0
 
 
 async def run(dut: Any, willing: float, cut: int = -1) -> None:
-    """All frames, that number ``cut`` of the first input but for its last beat."""
+    """Send all frames and compare the results.
+
+    Args:
+        willing: probability that an end is willing in a cycle, 0..1.
+        cut: number of the frame of the first input that lacks its last beat; -1 for none.
+    """
     Clock(dut.clk, 10, unit="ns").start()
     dut.rst.value = 1
     for stream in FACTS["inputs"]:
@@ -103,5 +108,5 @@ async def with_pauses(dut: Any) -> None:
 
 @cocotb.test(skip=not FACTS or FACTS["inputs"][0]["beats"] < 2)
 async def a_frame_cut_short(dut: Any) -> None:
-    """It does not shift those behind it, and is told."""
+    """Check that a short frame does not shift those behind it, and is reported on ``wrong``."""
     await run(dut, 0.8, cut=0)

@@ -1,6 +1,6 @@
-"""Frames to the network behind SPI, against golden: a cocotb bench that needs cocotb and numpy alone.
+"""Test bench of the network behind SPI, against golden frames; it needs only cocotb and numpy.
 
-The controller sends one packet at a time and waits until the chip says that it has come: the least that the protocol
+The controller sends one packet at a time and waits until the chip acknowledges it, which is the least that the protocol
 asks of a host. ``frames.npz`` holds the bytes of frames, (frames, bytes), and which of them are used.
 """
 
@@ -19,14 +19,14 @@ import cocotb
 
 FOLDER = Path(__file__).parent
 FACTS = json.loads((FOLDER / "shell.json").read_text()) if (FOLDER / "shell.json").exists() else {}
-HALF_NS = 10  # of a period of SCK: 50 MHz; the network's clock is at 80 MHz
+HALF_PERIOD_NS = 10  # of SCK: 50 MHz; the clock of the network is at 80 MHz
 HELLO, DATA, ACK = 1, 2, 3  # packets to the chip
 GREETING, RESULT, TIMES = 0x81, 0x82, 9
-PATIENCE = 100_000  # bytes, or times of a byte, without a packet
+MAX_IDLE_BYTES = 100_000  # bytes, or pauses of a byte, without a packet
 
 
 def to_wire(packet: bytes) -> bytes:
-    """With a CRC, without zeros, each run behind its length and one; a zero behind it."""
+    """Return a packet as it is sent: with a CRC, each run behind its length plus one, a zero at the end."""
     out = bytearray()
     for run in (packet + crc_hqx(packet, 0xFFFF).to_bytes(2, "big")).split(b"\0"):
         for at in range(0, len(run) // 254 * 254, 254):
@@ -37,7 +37,7 @@ def to_wire(packet: bytes) -> bytes:
 
 
 def from_wire(wire: bytes) -> bytes:
-    """The packet; each run stands before its length and one."""
+    """Return the packet in what the chip sends, where each run stands before its length plus one."""
     runs: list[bytes] = []
     while wire:
         code = wire[-1]
@@ -49,7 +49,7 @@ def from_wire(wire: bytes) -> bytes:
 
 
 class Controller:
-    """Mode 0: bytes both ways, packets from them."""
+    """Controller of an SPI bus, mode 0: moves bytes both ways and collects packets from the chip."""
 
     def __init__(self, dut: Any) -> None:
         self.dut, self.wire, self.packets = dut, bytearray(), list[bytes]()
@@ -59,10 +59,10 @@ class Controller:
         dut.cs_n.value = 0
         for bit in range(7, -1, -1):
             dut.copi.value = byte >> bit & 1
-            await Timer(HALF_NS, "ns")
+            await Timer(HALF_PERIOD_NS, "ns")
             back = back << 1 | int(dut.cipo.value)
             dut.sck.value = 1
-            await Timer(HALF_NS, "ns")
+            await Timer(HALF_PERIOD_NS, "ns")
             dut.sck.value = 0
         if back:
             self.wire.append(back)
@@ -75,21 +75,21 @@ class Controller:
             await self.move(byte)
 
     async def receive(self) -> bytes:
-        """The next packet: clocked while there is something."""
-        for _ in range(PATIENCE):
+        """Return the next packet; clock bytes while ``irq`` is high."""
+        for _ in range(MAX_IDLE_BYTES):
             if self.packets:
                 return self.packets.pop(0)
             if self.dut.irq.value == 1:
                 await self.move(0)
             else:
                 self.dut.cs_n.value = 1
-                await Timer(16 * HALF_NS, "ns")
-        raise AssertionError("the chip says nothing")
+                await Timer(16 * HALF_PERIOD_NS, "ns")
+        raise AssertionError("the chip sends no packet")
 
 
 @cocotb.test()
 async def frames_are_goldens(dut: Any) -> None:
-    """It says who it is; every frame's results are golden's."""
+    """Check the digest that the chip reports, and the results of every frame."""
     Clock(dut.clk, 12.5, unit="ns").start()
     dut.rst.value, dut.sck.value, dut.cs_n.value, dut.copi.value = 1, 0, 1, 0
     for _ in range(4):
@@ -109,23 +109,23 @@ async def frames_are_goldens(dut: Any) -> None:
     with np.load(FOLDER / "frames.npz") as file:
         frames, goldens, used = file["in"], file["out"], file["used_out"]
     size, per_packet = FACTS["output_bytes"], FACTS["result_bytes"]
-    number = wanted = 0
-    units = gone = 0  # out of the chip's buffer, each of so many bytes; bytes into it
+    number = next_result = 0
+    units = sent_bytes = 0  # units of bytes that have left the chip's buffer; bytes that went into it
     for k, frame in enumerate(frames):
         row, results, at = frame.tobytes(), bytearray(), 0
         while len(results) < size + TIMES:
             payload = row[at : at + min(200, buffer // 2)]
-            if payload and gone + len(payload) + 2 - units * unit <= buffer:
-                await controller.send(bytes((DATA, (7 + number) % 256, wanted % 256)) + payload)
-                number, at, gone = number + 1, at + len(payload), gone + len(payload)
+            if payload and sent_bytes + len(payload) + 2 - units * unit <= buffer:
+                await controller.send(bytes((DATA, (7 + number) % 256, next_result % 256)) + payload)
+                number, at, sent_bytes = number + 1, at + len(payload), sent_bytes + len(payload)
             while True:
                 packet = await controller.receive()
                 units += (packet[3] - units) % 256
                 if packet[0] == RESULT:
-                    assert packet[1] == wanted % 256
-                    wanted += 1
+                    assert packet[1] == next_result % 256
+                    next_result += 1
                     results += packet[4 : 4 + per_packet]
-                    await controller.send(bytes((ACK, 0, wanted % 256)))
+                    await controller.send(bytes((ACK, 0, next_result % 256)))
                 if packet[2] == (7 + number) % 256:
                     break
         differ = (np.frombuffer(bytes(results[:size]), np.uint8) ^ goldens[k]) & used
