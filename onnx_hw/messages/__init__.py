@@ -1,1 +1,1 @@
-"""Errors, invariants and text: everything that is said to a user."""
+"""Errors, invariants and text: everything that a user reads."""

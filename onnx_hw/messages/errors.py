@@ -1,4 +1,4 @@
-"""One exception for everything a user can cause, and the exit codes of the command line.
+"""Exception for everything that a user can cause, and the exit codes of the command line.
 
 Every message has the same shape: what must be, what was given, where in *the user's* file, how to fix it.
 Any exception that is not a ``UserError`` is a bug of onnx-hw.
@@ -13,7 +13,7 @@ from onnx_hw.messages.text import abridged, printable
 
 
 class ExitCode(IntEnum):
-    """What the process returns to the shell."""
+    """Exit code that the process returns to the shell."""
 
     OK = 0
     USAGE = 1  # the model or the arguments
@@ -26,11 +26,11 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True)
 class Problem:
-    """One independent fault.
+    """Independent fault of the user's input, of a tool or of the machine.
 
     Attributes:
         code: stable, searchable identifier such as ``conv-dilation``.
-        message: one sentence that stands alone: what must be, not what was.
+        message: one sentence that stands alone: what must be, and what was given instead.
         where: place in the user's own file, such as ``graph.node[12](Conv "c1").attribute[axis]``.
         hint: how to fix it, or empty.
         stage: ``parse``, ``validate``, ``external``, ``capability``, ``arguments`` ...
@@ -57,16 +57,16 @@ class Problem:
         return "\n".join(lines)
 
     def details(self) -> list[str]:
-        """Lines below the message, indented."""
+        """Return the lines below the message, indented."""
         return []
 
 
 @dataclass(frozen=True)
 class ToolProblem(Problem):
-    """A tool that failed.
+    """Failure of a tool.
 
     Attributes:
-        last_words: the end of its log, line by line.
+        last_words: last lines of its log.
     """
 
     last_words: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class ToolProblem(Problem):
 
 
 class UserError(Exception):
-    """One or several problems that the user can mend, all reported at once."""
+    """Exception of one or several problems that the user can mend, all reported at once."""
 
     def __init__(self, *problems: Problem, exit_code: ExitCode = ExitCode.USAGE):
         if not problems:
@@ -98,5 +98,5 @@ def user_error(
     stage: str = "",
     exit_code: ExitCode = ExitCode.USAGE,
 ) -> UserError:
-    """A ``UserError`` with a single problem."""
+    """Return a ``UserError`` with a single problem."""
     return UserError(Problem(code, message, where, hint, stage), exit_code=exit_code)

@@ -1,7 +1,7 @@
 """HTML of everything that has a picture: the page of a build, and values in a notebook.
 
-The templates lie in the folder `templates` beside this file. They hold every word and every shape; what is shown is
-computed by whoever renders.
+The templates lie in the folder `templates` next to this file. They hold the words and the shapes; the caller of
+``render`` computes the values.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-LONGEST_NAME = 200  # characters
-ON_ONE_LINE = 24  # characters of a name or an option that no line breaks
+MAX_NAME = 200  # characters
+MAX_UNBROKEN = 24  # characters of a name or an option that stays on one line
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-MOST_ROWS = 200  # of a table in a notebook
+MAX_ROWS = 200  # of a table in a notebook
 
 
 def render(template: str, **values: Any) -> str:
-    """The text of a template: well-formed as XML, every value escaped."""
+    """Return the text of a template, well-formed as XML, with every value escaped."""
     return _environment().get_template(template).render(**values)
 
 
@@ -36,9 +36,17 @@ def render_value(
     columns: Sequence[str] = (),
     rows: Sequence[Sequence[Any]] = (),
 ) -> str:
-    """A value for a notebook: what it is, and a table of which the first column has names."""
+    """Return a value for a notebook: a title, facts, and a table.
+
+    Args:
+        title: what the value is.
+        facts: short facts by name.
+        caption: caption of the table.
+        columns: its headings.
+        rows: its cells; the first of a row is a name.
+    """
     values = {"title": title, "facts": facts, "caption": caption, "columns": columns, "rows": rows}
-    return render("value.html", most=MOST_ROWS, **values)
+    return render("value.html", most=MAX_ROWS, **values)
 
 
 @cache
@@ -46,15 +54,15 @@ def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    def shaped(value: Any) -> Any:
-        """Names of the model may hold anything, characters that XML has no place for among them."""
+    def escaped(value: Any) -> Any:
+        """Escape what XML cannot hold; a name in the model may have any character."""
         return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates", encoding="utf-8"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=shaped,
+        finalize=escaped,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -64,20 +72,20 @@ def _environment() -> Environment:
         "figures": figures,
         "duration": duration,
         "marked": marked,
-        "abridged": lambda name: abridged(name, LONGEST_NAME),
+        "abridged": lambda name: abridged(name, MAX_NAME),
     }
     return environment
 
 
 def marked(text: str) -> Markup:
-    """A sentence in which names and options may stand between backquotes, these as code; no line breaks an option."""
+    """Return a sentence with names and options between backquotes as code; no line breaks within an option."""
     from markupsafe import Markup, escape
 
     parts = printable(text).split("`")
-    if len(parts) % 2 == 0:  # a name that has one itself
+    if len(parts) % 2 == 0:  # a name that contains a backquote itself
         return escape(printable(text))
     code = (
-        Markup("<code{}>{}</code>").format(Markup(' class="whole"' * (len(part) <= ON_ONE_LINE)), part)
+        Markup("<code{}>{}</code>").format(Markup(' class="whole"' * (len(part) <= MAX_UNBROKEN)), part)
         for part in parts[1::2]
     )
     plain = (Markup(_OPTION.sub(r'<span class="whole">\g<0></span>', str(escape(part)))) for part in parts[::2])
@@ -85,12 +93,12 @@ def marked(text: str) -> Markup:
 
 
 def figures(number: float, digits: int = 4) -> str:
-    """So many of them that say something; all of those before the point."""
+    """Return a number with ``digits`` significant digits, but with all digits before the decimal point."""
     return f"{number:,.{digits}g}" if abs(number) < 1e4 else f"{number:,.0f}"
 
 
 def duration(seconds: float) -> str:
-    """``12 s``, ``3.1 ms``, ``25 µs``."""
+    """Return a duration such as ``12 s``, ``3.1 ms`` or ``25 µs``."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

@@ -1,7 +1,7 @@
-"""What is said about a value that is not what it must be: by the pass that made it, or by whoever handed it in.
+"""Errors for a value that breaks its invariants, made by a pass of ours or handed in by a caller.
 
-Passes take one value and return the next, and each is verified before it goes on: a wrong network is named where it was
-made, not three stages later.
+Passes take one value and return the next, and each is verified before it goes on: a wrong network is reported where it
+was made, not three stages later.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 from onnx_hw.messages.errors import Problem, UserError
 
-SHOWN = 10
-"""Faults that are told; one mistake may break every tensor."""
+MAX_FAULTS = 10
+"""Number of faults in an error; one mistake may break every tensor."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with a value.
+    """Fault of a value.
 
     Attributes:
-        what: one sentence: what must be, what is.
-        node, tensor: the names of those it is about, or empty.
+        what: one sentence: what must be, and what is.
+        node, tensor: names of the node and the tensor that it is about, or empty.
     """
 
     what: str
@@ -30,7 +30,7 @@ class Fault:
 
     @property
     def where(self) -> str:
-        """``node `conv1`, tensor `x```."""
+        """Place of the fault, such as ``node `conv1`, tensor `x```."""
         return ", ".join(f"{kind} `{name}`" for kind in ("node", "tensor") if (name := getattr(self, kind)))
 
     def __str__(self) -> str:
@@ -38,11 +38,11 @@ class Fault:
 
 
 class InvariantError(Exception):
-    """A pass returned a value that is not what it must be: a bug of onnx-hw.
+    """Exception for a pass that returned a broken value, which is a bug of onnx-hw.
 
     Attributes:
-        made_by: the pass.
-        faults: the first of what is wrong.
+        made_by: name of the pass.
+        faults: the first faults of the value.
     """
 
     def __init__(self, made_by: str, what: str, faults: tuple[Fault, ...]) -> None:
@@ -51,23 +51,24 @@ class InvariantError(Exception):
 
     @property
     def fault(self) -> Fault:
-        """The first one."""
+        """The first fault."""
         return self.faults[0]
 
 
 def refuse(what: str, faults: Iterable[Fault], made_by: str = "") -> None:
-    """Raise what is wrong, if anything is.
+    """Raise an error if a value has faults.
 
     Args:
-        what: what the value is: ``network``, ``design``, ``model``.
-        made_by: the pass it comes from; empty where a caller of the library hands it in.
+        what: kind of the value: ``network``, ``design``, ``model``.
+        faults: its faults.
+        made_by: name of the pass that made it; empty where a caller of the library handed it in.
 
     Raises:
-        Broken: a pass made it.
+        InvariantError: a pass made it.
         UserError: a caller did.
     """
-    found = tuple(fault for fault, _ in zip(faults, range(SHOWN), strict=False))
-    if found and made_by:
-        raise InvariantError(made_by, what, found)
-    if found:
-        raise UserError(*(Problem(f"broken-{what}", fault.what, fault.where, stage="arguments") for fault in found))
+    first = tuple(fault for fault, _ in zip(faults, range(MAX_FAULTS), strict=False))
+    if first and made_by:
+        raise InvariantError(made_by, what, first)
+    if first:
+        raise UserError(*(Problem(f"broken-{what}", fault.what, fault.where, stage="arguments") for fault in first))

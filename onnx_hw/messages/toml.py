@@ -1,4 +1,4 @@
-"""A TOML file of the user's, of limited size."""
+"""TOML files of the user, of limited size."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from onnx_hw.messages.errors import UserError
 
 
 def read_toml(path: Path, largest: int, refused: Callable[[str], UserError]) -> dict[str, Any]:
-    """Its tables.
+    """Return the tables of a TOML file.
 
     Args:
-        largest: bytes.
-        refused: the error of a file that must be so.
+        path: the file.
+        largest: greatest size, in bytes.
+        refused: returns the error that says what the file must be, as in "readable: ...".
 
     Raises:
-        UserError: it is not there, too large, or no TOML.
+        UserError: the file is missing, too large, or not TOML.
     """
     try:
         with path.open("rb") as file:
@@ -31,11 +32,11 @@ def read_toml(path: Path, largest: int, refused: Callable[[str], UserError]) -> 
         raise refused(f"readable: {error.strerror}") from None
     except RecursionError:
         raise refused("TOML whose tables and arrays are not nested this deep") from None
-    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise refused(f"TOML: {error}") from None
 
 
 def quoted(name: str) -> str:
-    """As a string of TOML: one of JSON, and what has no shape is escaped."""
+    """Return a name as a TOML string: a JSON string with invisible characters escaped."""
     text = json.dumps(name, ensure_ascii=False)
     return text if text.isprintable() else "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in text)

@@ -1,5 +1,4 @@
-"""What ends a command early, as something the user can mend; the one place that words the errors of tools and of the
-machine."""
+"""Translation of exceptions into errors that a user can mend; the only place that words errors of tools and machine."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from pathlib import Path
 from onnx_hw.messages.errors import ExitCode, ToolProblem, UserError, user_error
 from onnx_hw_tools.tools import ToolFailed, ToolMissing
 
-LITTLE_ROOM = 1 << 16  # bytes
+MIN_FREE_BYTES = 1 << 16  # a disk with less is full
 
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
 _FILES = {
@@ -24,29 +23,29 @@ _FILES = {
     errno.EMFILE,
     errno.ENFILE,
 }
-"""What no program can do anything about."""
+"""Errors of the file system that no program can do anything about."""
 
 
 def as_user_error(error: BaseException) -> UserError | None:
-    """The same as something the user can mend, or None if it is not."""
+    """Return the error that a user can mend; None for any other exception, which is a bug."""
     if isinstance(error, UserError):
         return error
     if isinstance(error, ToolMissing):
         return user_error(
             "tool-missing",
-            f"the program {error.tool} must be there; looked at {', '.join(error.looked)}",
+            f"the program {error.tool} must be installed; looked at {', '.join(error.looked)}",
             hint=f"{error.extra}, or name it in the environment variable {error.variable}; `onnx-hw doctor` shows all",
             stage="tools",
             exit_code=ExitCode.TOOL_FAILED,
         )
     if isinstance(error, ToolFailed) and _is_full(error.log):
-        return _no_room(f"{error.tool} failed, and no room is left for its files", str(error.log))
+        return _no_room(f"{error.tool} failed, and the disk is full", str(error.log))
     if isinstance(error, ToolFailed):
         problem = ToolProblem(
             "tool-failed",
-            f"{error.tool} failed: {error.reason}{'; its last words:' if error.last_lines else ''}",
+            f"{error.tool} failed: {error.reason}{'; its last lines:' if error.last_lines else ''}",
             str(error.log),
-            "the file holds everything it printed",
+            "the file holds everything that it printed",
             "tools",
             error.last_lines,
         )
@@ -58,21 +57,21 @@ def as_user_error(error: BaseException) -> UserError | None:
             "file-system",
             f"files must be accessible: {error.strerror}",
             where=os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "",
-            hint="a folder may have been removed, or its rights may have changed, while onnx-hw was at work",
+            hint="a folder may have been removed, or its permissions may have changed, while onnx-hw was running",
             stage="machine",
         )
     if isinstance(error, MemoryError):
         detail = f": {error}" if str(error) else ""
-        return user_error("memory", f"the memory of this machine is used up{detail}", stage="machine")
+        return user_error("memory", f"this machine has run out of memory{detail}", stage="machine")
     return None
 
 
 def _has_gone(error: OSError) -> bool:
-    """Whether a file is missing together with its folder: somebody else has removed that."""
+    """Return whether a file is missing together with its folder, which somebody else must have removed."""
     if error.errno != errno.ENOENT:
         return False
     if not isinstance(error.filename, str | bytes):
-        return True  # what has no name: the current folder, or one for temporary files
+        return True  # without a name: the current folder, or one for temporary files
     path = os.fsdecode(error.filename)
     try:
         os.getcwd()
@@ -82,13 +81,13 @@ def _has_gone(error: OSError) -> bool:
 
 
 def _no_room(message: str, where: str) -> UserError:
-    hint = "choose another folder with --out, or make room; temporary files follow the variable TMPDIR"
+    hint = "choose another folder with --out, or free some space; the variable TMPDIR says where temporary files go"
     return user_error("disk", message, where=where, hint=hint, stage="output")
 
 
 def _is_full(file: Path) -> bool:
-    """Whether there is next to no room where ``file`` lies; what a tool says of it, if anything, is hard to read."""
+    """Return whether the disk of ``file`` is full; a tool may not say so, or not in words that we can read."""
     try:
-        return shutil.disk_usage(file.parent).free < LITTLE_ROOM
+        return shutil.disk_usage(file.parent).free < MIN_FREE_BYTES
     except OSError:
         return False

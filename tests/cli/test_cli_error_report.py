@@ -20,7 +20,7 @@ def test_a_missing_tool():
     code, problem = only_problem(ToolMissing("yosys", ("$YOSYS (not set)", "PATH (yosys)"), "YOSYS"))
     assert code == ExitCode.TOOL_FAILED
     assert str(problem) == (
-        "error[tool-missing]: the program yosys must be there; looked at $YOSYS (not set), PATH (yosys)\n"
+        "error[tool-missing]: the program yosys must be installed; looked at $YOSYS (not set), PATH (yosys)\n"
         '  hint   pip install "onnx-hw[tools]", or name it in the environment variable YOSYS; '
         "`onnx-hw doctor` shows all"
     )
@@ -30,7 +30,7 @@ def test_a_failed_tool():
     code, problem = only_problem(ToolFailed("nextpnr-ecp5", "exit code 1", Path("r/route.log"), ("one", "two")))
     assert code == ExitCode.TOOL_FAILED
     assert str(problem).startswith(
-        "error[tool-failed]: nextpnr-ecp5 failed: exit code 1; its last words:\n    one\n    two\n  where"
+        "error[tool-failed]: nextpnr-ecp5 failed: exit code 1; its last lines:\n    one\n    two\n  where"
     )
     assert problem.where == "r/route.log"
 

@@ -213,7 +213,7 @@ def test_a_full_disk(disk: Disk, stages: int) -> None:
     done = call("build", DIGITS, "--out", disk.path / "out", "--multipliers", 12)
     assert done.exit_code == 1 and "Traceback" not in done.output
     (said,) = re.findall(r"^error\[(output-folder|disk)\]: (.*)$", done.stderr, re.MULTILINE)
-    assert "No space left on device" in said[1] or "no room is left" in said[1]
+    assert "No space left on device" in said[1] or "the disk is full" in said[1]
     assert "--out" in done.stderr
     assert done.stderr.count(f"/{len(Stage)}  ") == stages
     left = [path.name for path in (disk.path / "out").iterdir()]
@@ -256,7 +256,7 @@ def test_a_tool_that_is_not_there(variable: str, tool: str, monkeypatch: pytest.
     monkeypatch.setenv(variable, "/no/such/program --fast")
     done = call("build", DIGITS, "--out", "out", "--stop-after", "simulate", "--multipliers", 12)
     said = told(done, 3, "tool-missing")
-    assert f"the program {tool} must be there; looked at ${variable} = '/no/such/program --fast'" in said
+    assert f"the program {tool} must be installed; looked at ${variable} = '/no/such/program --fast'" in said
     assert "`onnx-hw doctor` shows all" in said
     doctor = call("doctor")
     assert doctor.exit_code == 3
@@ -283,5 +283,5 @@ def test_a_tool_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("YOSYS", str(Path("tool").resolve()))
     done = call("build", DIGITS, "--out", "out", "--stop-after", "simulate")
     said = told(done, 3, "tool-failed")
-    assert "yosys failed: exit code 7; its last words:\n    it is too hot\n" in said
+    assert "yosys failed: exit code 7; its last lines:\n    it is too hot\n" in said
     assert "it is too hot" in Path(re.findall(r"where  (.*)\n", said)[0]).read_text()
