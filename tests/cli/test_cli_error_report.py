@@ -49,7 +49,7 @@ def test_a_full_or_read_only_disk_is_no_bug(number):
 def test_memory():
     code, problem = only_problem(MemoryError("Unable to allocate 9 TiB"))
     assert (code, problem.code) == (ExitCode.USAGE, "memory")
-    assert problem.message.endswith("is used up: Unable to allocate 9 TiB")
+    assert problem.message.endswith("has run out of memory: Unable to allocate 9 TiB")
 
 
 def test_ctrl_c_says_nothing_about_problems():
