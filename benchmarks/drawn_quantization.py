@@ -30,7 +30,7 @@ from onnx import TensorProto, helper
 from onnx_hw import flow
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.options import OutputKind
-from onnx_hw.samples.sqnr import Likeness
+from onnx_hw.samples.sqnr import NoiseStatistics
 from quantization import Case, in_floats, in_integers, read_model
 from support.exports.quantizing import Choices, quantized
 from support.random_trained_networks import DrawnNetwork, drawn_network
@@ -116,7 +116,7 @@ def compared(drawn: DrawnNetwork, calibration: int, six: Sequence[Choices] = SIX
 
 
 def decibels(given: np.ndarray, wanted: np.ndarray) -> float:
-    return Likeness().with_values(given, wanted).sqnr_db or np.inf
+    return NoiseStatistics().with_values(given, wanted).sqnr_db or np.inf
 
 
 def by_onnxruntime(case: Case, choices: Choices) -> onnx.ModelProto:

@@ -40,7 +40,7 @@ from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.ranges.calibrate import RangeMethod
 from onnx_hw.quantization.scheme import Precision, Scheme
 from onnx_hw.runtime.options import OutputKind
-from onnx_hw.samples.sqnr import Likeness
+from onnx_hw.samples.sqnr import NoiseStatistics
 
 BATCH = 32
 """Frames that golden computes at a time."""
@@ -213,7 +213,7 @@ def measured(case: Case, anchor: Mapping[str, Any], scheme: Scheme) -> Found:
     )
     seconds = (time.monotonic() - begun) / 2
     given = [in_integers(case, network) for network in (sums, few)]
-    decibels = [Likeness().with_values(numbers, wanted).sqnr_db or np.inf for numbers in given]
+    decibels = [NoiseStatistics().with_values(numbers, wanted).sqnr_db or np.inf for numbers in given]
     picked, best = given[0].argmax(axis=1), wanted.argmax(axis=1)
     top1 = [None, None] if case.labels is None else [100 * float((p == case.labels).mean()) for p in (picked, best)]
     bests = [anchor[f"best_sqnr{which}"]["sqnr_db"] for which in ("_float_output", "")]
@@ -238,7 +238,9 @@ def compare_ranges(case: Case, times: int, scheme: Scheme) -> str:
         decibels = []
         for part in divided_anew(case, times):
             network = flow.quantize(model, {part.input: part.calibration}, choice)
-            decibels.append(Likeness().with_values(in_integers(part, network), in_floats(part)).sqnr_db or np.inf)
+            decibels.append(
+                NoiseStatistics().with_values(in_integers(part, network), in_floats(part)).sqnr_db or np.inf
+            )
         told.append(f"{np.mean(decibels):8.2f} {min(decibels):8.2f}")
     return f"{case.name:33} {len(case.calibration):4} {len(case.evaluation):4} {' '.join(told)}"
 

@@ -108,7 +108,7 @@ def test_archives_of_other_things(tmp_path: Path) -> None:
         archive.writestr("input", b"hello")
     done = call("run", DIGITS, "--inputs", "other.npz", "--engine", "golden")
     assert_told(done)
-    assert "numpy arrays alone" in done.stderr and "`input`" in done.stderr
+    assert "only numpy arrays" in done.stderr and "`input`" in done.stderr
     stored = io.BytesIO()
     np.savez_compressed(stored, x=np.arange(6, dtype=np.float32))
     whole, generator = stored.getvalue(), np.random.default_rng(1)

@@ -105,7 +105,7 @@ class BuildState:
         account, scheme = self.account, scheme_of(self.options.quantizing)
         prepared = prepare_model(self.model)
         data = self._calibration_data(prepared)
-        labels = self.given.labels if data is self.given.frames else self.given.learned_labels
+        labels = self.given.labels if data is self.given.frames else self.given.calibration_labels
         ranges = None if data is None else SampleRanges(data, (scheme or DEFAULT).ranges, labels)
         made = quantize_model(prepared, ranges, scheme)
         if made.chosen and made.brings:

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.quantization.ranges.mse import Chosen
-from onnx_hw.samples.sqnr import Likeness
+from onnx_hw.samples.sqnr import NoiseStatistics
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Held:
         saturated: share of the numbers that lie beyond its integers, 0..1.
     """
 
-    arrived: Likeness
-    held: Likeness
+    arrived: NoiseStatistics
+    held: NoiseStatistics
     saturated: float = 0.0
 
 

@@ -31,7 +31,7 @@ from onnx_hw.quantization.ranges.calibrate import Range
 from onnx_hw.quantization.ranges.mse import Chosen, least_loss
 from onnx_hw.quantization.requantizer_friendly_scales import RequantizerScale, designed, with_short_step
 from onnx_hw.quantization.scheme import Scheme
-from onnx_hw.samples.sqnr import Likeness
+from onnx_hw.samples.sqnr import NoiseStatistics
 
 MOST_ROWS = 20_000
 """Rows that are looked at of one product, of all samples together, evenly spread."""
@@ -155,15 +155,15 @@ class _Weights:
             of_floats, of_integers = (samples.of(name)[self.told] for samples in (self.exact, self.given))
             self.found.classes = _classes(of_floats), _classes(of_integers)
 
-    def _likeness(self, name: str) -> Likeness:
-        likeness = Likeness()
+    def _likeness(self, name: str) -> NoiseStatistics:
+        likeness = NoiseStatistics()
         for given, exact in zip(self.given.of(name)[self.told], self.exact.of(name)[self.told], strict=True):
             likeness = likeness.with_values(given, exact)
         return likeness
 
-    def _each(self, name: str) -> Iterator[Likeness]:
+    def _each(self, name: str) -> Iterator[NoiseStatistics]:
         for given, exact in zip(self.given.of(name)[self.told], self.exact.of(name)[self.told], strict=True):
-            yield Likeness().with_values(given, exact)
+            yield NoiseStatistics().with_values(given, exact)
 
     def _weigh(self, node: Node) -> None:
         """Compute a node with integers; choose them, if it has weights or is a term."""

@@ -1,4 +1,4 @@
-"""Samples of several files as one array per graph input; what is large stays on disk."""
+"""Concatenation of the samples of several files, one array per graph input; large arrays stay on disk."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.samples.spooled_array import SpooledArray
 
 
-class SamplesTogether(ExitStack):
-    """The samples of one file behind those of another; a context, which the arrays outlive."""
+class SampleConcatenation(ExitStack):
+    """Samples of one file behind those of another. It is a context manager; the arrays stay valid after its end."""
 
     def __init__(self, inputs: Sequence[str]) -> None:
         super().__init__()
@@ -22,28 +22,32 @@ class SamplesTogether(ExitStack):
         self._count = 0
 
     def add(self, path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-        """Those of a file, by graph input, (samples, *shape); of all inputs as many.
+        """Add the samples of a file.
+
+        Args:
+            path: the file, for errors.
+            arrays: samples by graph input, (samples, *shape); every input has the same number of them.
 
         Raises:
-            UserError: they have another shape than those before, or there is no room for them.
+            UserError: they have another shape than those before, or the disk is full.
         """
         first, known = self._first = self._first or (path, {name: array[:0] for name, array in arrays.items()})
         for name, array in arrays.items():
             if array.shape[1:] != known[name].shape[1:]:
-                wanted, given = (list(of.shape[1:]) for of in (known[name], array))
-                message = f"all samples must have one shape, {wanted} as in `{first.name}`, not {given}"
+                shape, other = list(known[name].shape[1:]), list(array.shape[1:])
+                message = f"all samples must have one shape, {shape} as in `{first.name}`, not {other}"
                 raise UserError(Problem("samples-shape", message, str(path), stage="samples"))
         try:
             for name, array in arrays.items():
                 for sample in array:
                     self._numbers[name].add(sample.tobytes())
         except OSError as error:
-            message = f"the samples find no room: {error.strerror or error}"
+            message = f"there must be room on disk for the samples: {error.strerror or error}"
             raise UserError(Problem("samples-read", message, str(path), stage="samples")) from None
         self._count += len(next(iter(arrays.values()), ()))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of them, by graph input, (samples, *shape); one file at least was added."""
+        """Return all samples by graph input, (samples, *shape). At least one file must have been added."""
         assert self._first is not None
         _, known = self._first
         return {

@@ -1,4 +1,4 @@
-"""The frames of a build: what a caller's samples are to the circuit, and what the model itself makes of them."""
+"""Frames of a build: the samples of a caller as the circuit takes them, and the model's own outputs for them."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ from onnx_hw.samples.read_samples import frame_count, one_frame, read_samples, s
 
 @dataclass(frozen=True)
 class InputData:
-    """The samples of a caller, as frames by graph input: (frames, *shape of one frame).
+    """Samples of a caller as frames by graph input, (frames, *shape of one frame).
 
     Attributes:
-        frames: to prove and to compute with; None where none were given.
-        labels: (frames,) their right classes, or None.
-        calibration: to learn ranges from; None where none were given.
-        learned_labels: (frames,) their right classes, or None.
+        frames: frames to prove and to compute with; None where the caller gave none.
+        labels: right classes of ``frames``, (frames,) integers, or None.
+        calibration: frames that show the ranges of a float model; None where the caller gave none.
+        calibration_labels: right classes of ``calibration``, (frames,) integers, or None.
     """
 
     frames: Mapping[str, np.ndarray] | None = None
     labels: np.ndarray | None = None
     calibration: Mapping[str, np.ndarray] | None = None
-    learned_labels: np.ndarray | None = None
+    calibration_labels: np.ndarray | None = None
 
 
 def read_input_data(inputs: Path | None, calibration: Path | None, model: Model) -> InputData:
-    """The frames in the files of a caller.
+    """Read the frames in the files of a caller.
 
     Args:
-        model: as it was read.
+        inputs: file of samples to prove with; None for none.
+        calibration: file of samples for calibration; None for none.
+        model: the model as it was read.
 
     Raises:
-        UserError: what is wrong with both files; see ``read_samples``.
+        UserError: all faults of both files; see ``read_samples``.
     """
     frame, batch = batch_as_frames(model)
     problems: list[Problem] = []
@@ -51,22 +53,22 @@ def read_input_data(inputs: Path | None, calibration: Path | None, model: Model)
         if path is None:
             return None, None
         try:
-            found = read_samples(path, model.graph.inputs, frames_of_a_sample=batch, classes=classes)
+            samples = read_samples(path, model.graph.inputs, frames_of_a_sample=batch, classes=classes)
         except UserError as error:
             problems.extend(error.problems)
             return None, None
-        return frames_of(found.arrays, batch), found.labels
+        return frames_of(samples.arrays, batch), samples.labels
 
     classes = classes_of(frame.graph.outputs)
     frames, labels = read(inputs, classes)
-    learned, learned_labels = read(calibration, classes)
+    calibration_frames, calibration_labels = read(calibration, classes)
     if problems:
         raise UserError(*problems)
-    return InputData(frames, labels, learned, learned_labels)
+    return InputData(frames, labels, calibration_frames, calibration_labels)
 
 
 def classes_of(outputs: Sequence[Value]) -> int | None:
-    """How many classes the first output of one frame tells apart: one per element; None where that is unknown."""
+    """Return the number of classes of the first output of one frame, one per element; None where it is unknown."""
     if not outputs or outputs[0].shape is None:
         return None
     lengths = [length for length in outputs[0].shape if isinstance(length, int)]
@@ -75,6 +77,6 @@ def classes_of(outputs: Sequence[Value]) -> int | None:
 
 
 def by_reference(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The model's outputs by name, (frames, *shape)."""
+    """Return the model's outputs by name, (frames, *shape), as the reference computes them."""
     each = [reference.run(model, one_frame(frames, k)) for k in range(frame_count(frames))]
     return stack_outputs(each)

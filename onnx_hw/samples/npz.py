@@ -1,6 +1,6 @@
-"""npz archives, array after array; one that is large stays on disk (``large_array.py``).
+"""Reader of npz archives, array after array; a large array stays on disk (``spooled_array.py``).
 
-What a header claims is believed only as far as bytes follow it.
+Memory is taken for the bytes that follow a header, not for those that it claims.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from numpy.lib import format as npy
 
 from onnx_hw.samples.spooled_array import SpooledArray
 
-PIECE = 1 << 18  # bytes
+CHUNK_BYTES = 1 << 18
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-"""By version of the format; the third is for names of fields."""
+"""Readers of an array's header, by version of the format; the third version is for names of fields."""
 
 
 def read_npz(file: IO[bytes]) -> tuple[dict[str, np.ndarray], list[str]]:
-    """(arrays by name, names of what else is in the archive).
+    """Return the arrays by name, and the names of all other files in the archive.
 
     Raises:
-        OSError: it cannot be read, or what is unpacked finds no room.
-        ValueError, EOFError, zipfile.BadZipFile, ...: the bytes make no sense, or stand for objects.
+        OSError: the archive cannot be read, or the disk is full.
+        ValueError, EOFError, zipfile.BadZipFile, ...: the bytes are not an archive of arrays, or stand for objects.
     """
     arrays, others = {}, []
     with zipfile.ZipFile(file) as archive:
@@ -39,7 +39,7 @@ def read_npz(file: IO[bytes]) -> tuple[dict[str, np.ndarray], list[str]]:
 
 
 def _array(member: IO[bytes]) -> np.ndarray:
-    """The array behind the first bytes of its file."""
+    """Return the array of a file whose first bytes, ``MAGIC_PREFIX``, have been read."""
     version = tuple(member.read(2))
     if version not in HEADERS:
         raise ValueError(f"an array in version {'.'.join(map(str, version))} of the format")
@@ -49,10 +49,10 @@ def _array(member: IO[bytes]) -> np.ndarray:
     missing = prod(shape) * dtype.itemsize
     with SpooledArray() as array:
         while missing > 0:
-            piece = member.read(min(missing, PIECE))
+            piece = member.read(min(missing, CHUNK_BYTES))
             if not piece:
                 raise EOFError(f"the header claims {missing:,} bytes more than there are")
             array.add(piece)
             missing -= len(piece)
-        member.read(1)  # at its end the archive compares the checksum
+        member.read(1)  # at its end, zipfile compares the checksum
         return array.of(dtype, shape, in_columns=in_columns)

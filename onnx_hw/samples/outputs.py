@@ -1,4 +1,4 @@
-"""What a run gives: a model's outputs, and how many of them are right."""
+"""Outputs of a run, and the share of them that is right."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 
 class Outputs(dict[str, np.ndarray]):
-    """The outputs of a model by graph output, samples on the first axis.
+    """Arrays by graph output, samples on the first axis.
 
     Attributes:
-        labels: (frames,) integers, the right classes, where they came with the samples; else None.
+        labels: right classes, (frames,) integers; None where they did not come with the samples.
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], labels: np.ndarray | None = None) -> None:
@@ -24,12 +24,14 @@ class Outputs(dict[str, np.ndarray]):
 
 
 def share_right(outputs: Mapping[str, np.ndarray], labels: np.ndarray) -> float:
-    """The share of frames whose answer is the label: the place of the largest number of the first output.
+    """Return the share of frames whose answer is the label, 0..1.
 
-    An output of one whole number is the answer itself, as behind an ArgMax.
+    The answer is the index of the largest number of the first output. An output of one integer is the answer itself, as
+    behind an ArgMax.
 
     Args:
-        labels: (frames,); an output may have several frames of a batch behind its first axis.
+        outputs: arrays by graph output.
+        labels: right classes, (frames,); an output may have several frames of a batch behind its first axis.
     """
     scores = next(iter(outputs.values()))
     scores = scores.reshape(len(labels), -1)

@@ -1,4 +1,4 @@
-"""PNG images as arrays, by Pillow."""
+"""Reader of PNG images as arrays, by Pillow."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from onnx_hw.messages.errors import user_error
 
 
 def read_png(content: bytes) -> np.ndarray:
-    """The pixels, (height, width, channels) uint8, or uint16 of grey images with 16 bits.
+    """Return the pixels, (height, width, channels): uint8, or uint16 for grey images with 16 bits.
 
-    Palettes become three channels, black and white 0 and 255; of colours with 16 bits the upper 8 are left.
+    Palettes become three channels, black and white become 0 and 255; colours with 16 bits keep the upper 8.
 
     Raises:
-        ValueError: it must be what the text says.
-        UserError: Pillow is not there.
+        ValueError: the content is something else; the text says what it must be.
+        UserError: Pillow is not installed.
     """
     try:
         from PIL import Image
     except ImportError:
         hint = 'pip install "onnx-hw[images]", or give npy files'
-        raise user_error("samples-format", "PNG images need Pillow", hint=hint, stage="samples") from None
+        raise user_error(
+            "samples-format", "Pillow must be installed to read PNG images", hint=hint, stage="samples"
+        ) from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)

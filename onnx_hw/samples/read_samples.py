@@ -1,5 +1,6 @@
-"""Samples in npz files: one array per graph input or output, named as in the model. A folder holds several files, and
-other ones (``samples_folder.py``).
+"""Samples in npz files: one array per graph input or output, named as in the model.
+
+A folder may hold several files, and files of other formats (``sample_folder.py``).
 
 An array has the input's own shape (one sample), or samples are stacked on a new first axis, or on the input's own one
 where that is a batch of 1 or of no fixed size: an input [1,1,8,8] takes [1,1,8,8], [n,1,1,8,8] or [n,1,8,8]. All inputs
@@ -27,7 +28,7 @@ from onnx_hw.onnx.check.supported import MAX_AXES
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.samples.npz import read_npz
-from onnx_hw.samples.sample_folder import SENSELESS, read_folder
+from onnx_hw.samples.sample_folder import NOT_AN_ARRAY, read_folder
 
 LABELS = "labels"
 GIT_LFS = b"version https://git-lfs"
@@ -35,12 +36,12 @@ GIT_LFS = b"version https://git-lfs"
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of one file.
+    """Samples of one file.
 
     Attributes:
-        arrays: by graph input, (count, *shape of the input), in the input's dtype.
-        count: how many samples, at least 1.
-        labels: (count,) integers, or None.
+        arrays: samples by graph input, (count, *shape of the input), in the input's dtype.
+        count: number of samples, at least 1.
+        labels: right classes, (count,) integers, or None.
     """
 
     arrays: Mapping[str, np.ndarray]
@@ -48,7 +49,7 @@ class Samples:
     labels: np.ndarray | None = None
 
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
-        """One sample after the other, by graph input, in the input's own shape."""
+        """Iterate over the samples, each by graph input in the input's own shape."""
         return (one_frame(self.arrays, k) for k in range(self.count))
 
     def __repr__(self) -> str:
@@ -57,21 +58,21 @@ class Samples:
 
 
 def frame_count(arrays: Mapping[str, np.ndarray]) -> int:
-    """How many samples arrays by graph input hold; a graph without inputs runs once."""
+    """Return the number of samples in arrays by graph input; 1 for a graph without inputs, which runs once."""
     return len(next(iter(arrays.values()))) if arrays else 1
 
 
 def one_frame(arrays: Mapping[str, np.ndarray], k: int) -> dict[str, np.ndarray]:
-    """A sample, by graph input, in the input's own shape."""
+    """Return sample ``k`` by graph input, in the input's own shape."""
     return {name: np.asarray(array[k]) for name, array in arrays.items()}
 
 
 def stack_outputs(results: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """The outputs of each sample, by name, stacked on a new first axis.
+    """Return the outputs of all samples by name, stacked on a new first axis.
 
     Raises:
-        UserError: stage ``samples``; an output is no tensor, has as many axes as numpy knows, or not the same shape
-            for all samples.
+        UserError: stage ``samples``; an output is not a tensor, has no axis to spare for numpy's limit, or has
+            different shapes for different samples.
     """
     problems: list[Problem] = []
     arrays = {}
@@ -108,12 +109,12 @@ def read_samples(
     Args:
         path: the npz file, or a folder.
         inputs: the graph's inputs; unknown dimensions (None, or a name) fit any number.
-        finite: refuse NaN and infinities, which no integer stands for and which would spoil every range.
-        frames_of_a_sample: how many labels there are for each sample.
-        classes: that labels may name, from 0; None where that is unknown.
+        finite: whether NaN and infinities are refused: no integer stands for them, and they would spoil every range.
+        frames_of_a_sample: number of labels for each sample.
+        classes: number of classes, which labels count from 0; None where that is unknown.
 
     Raises:
-        UserError: stage ``samples``, with everything that is wrong in the file.
+        UserError: stage ``samples``; all faults of the file.
     """
     if os.path.isdir(path):  # false also where the path is too long
 
@@ -121,13 +122,13 @@ def read_samples(
             single = read_samples(file, inputs, finite=finite, frames_of_a_sample=frames_of_a_sample, classes=classes)
             return single.arrays, single.labels
 
-        together, labels = read_folder(
+        stacked, labels = read_folder(
             path, inputs, read_file, lambda array, value, where: _stacked(array, value, where, finite)
         )
-        return Samples(together, frame_count(together), labels)
+        return Samples(stacked, frame_count(stacked), labels)
     stored = _load(path)
     if inputs and not stored:
-        message = "the npz archive must hold at least one array, it is empty"
+        message = "the npz archive must hold at least one array, but it is empty"
         raise UserError(_problem("samples-format", message, str(path)))
     problems: list[Problem] = []
     arrays: dict[str, np.ndarray] = {}
@@ -152,9 +153,9 @@ def read_samples(
             problems.append(_problem("samples-unknown", f"the graph has no input `{key}`", f'{path}["{key}"]', hint))
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) > 1:
-        found = ", ".join(f"`{name}` has {count}" for name, count in counts.items())
+        listed = ", ".join(f"`{name}` has {count}" for name, count in counts.items())
         problems.append(
-            _problem("samples-count", f"every input must have the same number of samples; {found}", str(path))
+            _problem("samples-count", f"every input must have the same number of samples; {listed}", str(path))
         )
     count = frame_count(arrays)
     labels = stored.get(LABELS) if LABELS not in names else None
@@ -166,7 +167,7 @@ def read_samples(
 
 
 def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays by name, each with its samples on the first axis; the file appears whole or not at all.
+    """Write arrays by name, each with its samples on the first axis. The file appears whole or not at all.
 
     Raises:
         UserError: the file cannot be written.
@@ -213,19 +214,24 @@ def _load(path: Path) -> dict[str, np.ndarray]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(_problem("samples-read", f"the file cannot be read: {reason}", where)) from None
-    except SENSELESS as error:
+    except NOT_AN_ARRAY as error:
         hint = 'write it with np.savez("samples.npz", name=array); arrays of Python objects cannot be read'
         message = f"the file must be an npz archive of numpy arrays; numpy says: {error or type(error).__name__}"
         raise UserError(_problem("samples-format", message, where, hint)) from None
     if others:
         hint = 'write it with np.savez("samples.npz", name=array)'
-        message = f"the npz archive must hold numpy arrays alone; {_listed('it has the other file', others)}"
+        message = f"the npz archive must hold only numpy arrays; {_listed('it has the other file', others)}"
         raise UserError(_problem("samples-format", message, where, hint))
     return stored
 
 
 def _require_archive(start: bytes, path: Path) -> None:
-    """An archive begins like one; what other files are is said."""
+    """Raise an error for a file that does not begin like an archive; say what it is instead.
+
+    Args:
+        start: first bytes of the file.
+        path: the file, for the error.
+    """
     if start.startswith(b"PK"):
         return
     if start.startswith(npy.MAGIC_PREFIX):
@@ -242,16 +248,16 @@ def _require_archive(start: bytes, path: Path) -> None:
 
 
 def _stacked(array: np.ndarray, value: Value, where: str, finite: bool) -> np.ndarray | Problem:
-    """The array with samples on its first axis, or what is wrong with it."""
+    """Return the array with samples on its first axis, or what is wrong with it."""
     dtype = BY_NAME[value.element_type].dtype
     if array.dtype != dtype:
         message = f"the dtype must be {dtype} ({value.element_type} in the model), not {array.dtype}"
         return _problem("samples-dtype", message, where, f"array.astype(np.{dtype})")
     if value.shape is None:
-        message = f"the model must say the shape of `{value.name}`, or it is unknown how many samples the array holds"
+        message = f"the model must state the shape of `{value.name}`; without it the number of samples is unknown"
         return _problem("samples-shape", message, where, "give the graph input a shape")
     if len(value.shape) > MAX_AXES:
-        message = f"an input must have at most {MAX_AXES} axes, or samples cannot be stacked, not {len(value.shape)}"
+        message = f"an input must have at most {MAX_AXES} axes, so that samples can be stacked, not {len(value.shape)}"
         return _problem("samples-shape", message, where)
     if _takes_samples(value.shape) and _fits(array.shape, (None, *value.shape[1:])):
         stacked = array[:, np.newaxis]
@@ -262,39 +268,39 @@ def _stacked(array: np.ndarray, value: Value, where: str, finite: bool) -> np.nd
     else:
         return _wrong_shape(array.shape, value.shape, where)
     if not len(stacked):
-        return _problem("samples-count", "there must be at least one sample, the array is empty", where)
-    if finite and (place := _infinite(stacked)):
-        spelled = ", ".join(map(str, place))
-        message = f"every value must be finite, not {stacked[place]} as at [{spelled}]"
+        return _problem("samples-count", "there must be at least one sample, but the array is empty", where)
+    if finite and (index := _first_not_finite(stacked)):
+        spelled = ", ".join(map(str, index))
+        message = f"every value must be finite, not {stacked[index]} as at [{spelled}]"
         return _problem("samples-finite", message, where)
     return stacked
 
 
-def _infinite(stacked: np.ndarray) -> tuple[int, ...]:
-    """Where the first number is that is none; empty where all are finite."""
+def _first_not_finite(stacked: np.ndarray) -> tuple[int, ...]:
+    """Return the index of the first value that is not finite; empty where all are finite."""
     if stacked.dtype.kind in "fc":
-        for k, sample in enumerate(stacked):  # of all at once, a large array's would not fit the memory
+        for k, sample in enumerate(stacked):  # sample by sample: a mask of the whole array might not fit in memory
             if not (finite := np.isfinite(sample)).all():
                 return k, *map(int, np.argwhere(~finite)[0])
     return ()
 
 
 def _takes_samples(pattern: Sequence[int | str | None]) -> bool:
-    """Whether the first axis is a batch in which a sample is alone."""
+    """Return whether the first axis is a batch that holds a single sample."""
     return bool(pattern) and (pattern[0] == 1 or not isinstance(pattern[0], int))
 
 
 def _fits(shape: Sequence[int], pattern: Sequence[int | str | None]) -> bool:
     return len(shape) == len(pattern) and all(
-        not isinstance(wanted, int) or size == wanted for size, wanted in zip(shape, pattern, strict=True)
+        not isinstance(length, int) or size == length for size, length in zip(shape, pattern, strict=True)
     )
 
 
 def _wrong_shape(shape: tuple[int, ...], pattern: tuple[int | str | None, ...], where: str) -> Problem:
-    wanted = _spelled(pattern)
+    one_sample = _spelled(pattern)
     stacked = f"{_spelled(('n', *pattern[1:]))} or " if _takes_samples(pattern) else ""
     stacked += _spelled(("n", *pattern))
-    message = f"the shape must be {wanted}, or {stacked} for n samples, not {_spelled(shape)}"
+    message = f"the shape must be {one_sample}, or {stacked} for n samples, not {_spelled(shape)}"
     hint = ""
     if sorted(shape[-len(pattern) :]) == sorted(d for d in pattern if isinstance(d, int)):
         hint = "the axes are in another order: np.transpose"
@@ -304,7 +310,7 @@ def _wrong_shape(shape: tuple[int, ...], pattern: tuple[int | str | None, ...], 
 def _wrong_labels(labels: np.ndarray, count: int, classes: int | None, path: Path) -> Iterator[Problem]:
     where = f'{path}["{LABELS}"]'
     if labels.dtype.kind not in "iu":
-        yield _problem("samples-labels", f"labels must be integers, the number of the class, not {labels.dtype}", where)
+        yield _problem("samples-labels", f"labels must be integers (class numbers), not {labels.dtype}", where)
     elif labels.size != count:
         yield _problem("samples-labels", f"there must be one label per sample, {count}, not {labels.size}", where)
     elif labels.min() < 0 or (classes is not None and labels.max() >= classes):

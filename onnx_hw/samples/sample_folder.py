@@ -1,13 +1,15 @@
-"""Samples in a folder: every file of it holds some, in the order of their names.
+"""Samples in a folder of files, taken in the order of the files' names.
 
-    *.npz         as ``samples.py`` says, with or without labels (all files, or none)
+    *.npz         as ``read_samples.py`` describes, with or without labels (all files, or none)
     *.npy         samples of the only graph input, one or several
-    *.png         an image for it: [height, width, channels], or the channels first, as the input has them
-    *.wav         a sound for it: its samples, of all channels; PCM
-    samples.toml  what their numbers stand for: real = scale * stored + offset, one of each or one per channel
+    *.png         an image for that input: [height, width, channels], or the channels first, as the input has them
+    *.wav         a sound for that input: PCM samples of all channels
+    samples.toml  the real numbers that stored ones stand for: real = scale * stored + offset, one of each or one per
+                  channel
 
-Pixels and sounds go into an input of integers as they are stored. For one of floats ``samples.toml`` says how; without
-it sounds lie in -1 .. 1, and pixels are refused, since nobody knows what range the model was trained with.
+An input of integers takes pixels and sounds as they are stored. For an input of floats ``samples.toml`` states the
+scale; without it sounds lie in -1 .. 1, and pixels are refused, since the range that the model was trained with is
+unknown.
 """
 
 from __future__ import annotations
@@ -29,31 +31,34 @@ from onnx_hw.messages.text import short
 from onnx_hw.messages.toml import read_toml
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Value
-from onnx_hw.samples.concatenate import SamplesTogether
+from onnx_hw.samples.concatenate import SampleConcatenation
 from onnx_hw.samples.png import read_png
 
 DESCRIPTION = "samples.toml"
-LARGEST_DESCRIPTION = 1 << 16  # bytes
-LARGEST_IMAGE = 1 << 28  # bytes of a PNG file
-TOLD = 10
-"""Files whose faults are told; others may have the same one."""
+MAX_DESCRIPTION_BYTES = 1 << 16
+MAX_IMAGE_BYTES = 1 << 28  # of a PNG file
+MAX_FAULTS = 10
+"""Number of faults in an error; further files may well have the same ones."""
 
 ReadFile = Callable[[Path], tuple[Mapping[str, np.ndarray], np.ndarray | None]]
-"""Reads an npz file: its samples by graph input, and labels."""
+"""Function that reads an npz file: samples by graph input, and labels or None."""
 
 CheckArray = Callable[[np.ndarray, Value, str], np.ndarray | Problem]
-"""An array for a graph input with its samples on the first axis, or what is wrong with it; told where it is."""
+"""Function that returns an array for a graph input with samples on the first axis, or what is wrong with it.
 
-SENSELESS = (
+Its third argument says where the array is, for the error.
+"""
+
+NOT_AN_ARRAY = (
     *(ValueError, TypeError, LookupError, ArithmeticError, EOFError, RuntimeError, MemoryError, SyntaxError),
     *(AttributeError, struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
 )
-"""How numpy, zipfile and the decompressors say that bytes make no sense."""
+"""Exceptions of numpy, zipfile and the decompressors for bytes that are not what they should be."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """real = scale * stored + offset.
+    """Scaling of stored numbers: real = scale * stored + offset.
 
     Attributes:
         scale, offset: one number, or one per channel.
@@ -66,45 +71,49 @@ class Scaling:
 def read_folder(
     folder: Path, inputs: Sequence[Value], read_file: ReadFile, check: CheckArray
 ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-    """All samples of a folder, by graph input, stacked on the first axis; and their labels. A file is read at a time.
+    """Read all samples of a folder, one file at a time.
 
     Args:
+        folder: the folder.
         inputs: the graph's inputs.
-        read_file: for npz files.
-        check: for arrays of other files.
+        read_file: reads npz files.
+        check: checks arrays of other files.
+
+    Returns:
+        Samples by graph input, stacked on the first axis; and their labels, or None.
 
     Raises:
-        UserError: stage ``samples``; what is wrong with up to ``TOLD`` of the files, or with the folder.
+        UserError: stage ``samples``; up to ``MAX_FAULTS`` faults of the files, or the fault of the folder.
     """
     paths = _paths(folder)
     scaling = _scaling(folder / DESCRIPTION)
     problems: list[Problem] = []
     labels: list[np.ndarray | None] = []
-    with SamplesTogether([value.name for value in inputs]) as together:
+    with SampleConcatenation([value.name for value in inputs]) as samples:
         for path in paths:
             try:
                 if path.suffix.lower() == ".npz":
-                    found, known = read_file(path)
+                    arrays, file_labels = read_file(path)
                 else:
-                    found, known = {inputs[0].name: _single(path, inputs, scaling, check)}, None
-                together.add(path, found)
+                    arrays, file_labels = {inputs[0].name: _single(path, inputs, scaling, check)}, None
+                samples.add(path, arrays)
             except UserError as error:
                 problems.extend(error.problems)
-                if len(problems) >= TOLD:
+                if len(problems) >= MAX_FAULTS:
                     break
             else:
-                labels.append(known)
+                labels.append(file_labels)
         if problems:
-            raise UserError(*problems[:TOLD])
-        arrays = together.arrays()
-    given = [known for known in labels if known is not None]
-    if 0 < len(given) < len(labels):
-        lacking = next(path for path, known in zip(paths, labels, strict=True) if known is None)
-        message = "either all files of a folder must have labels or none"
+            raise UserError(*problems[:MAX_FAULTS])
+        stacked = samples.arrays()
+    known = [file_labels for file_labels in labels if file_labels is not None]
+    if 0 < len(known) < len(labels):
+        lacking = next(path for path, file_labels in zip(paths, labels, strict=True) if file_labels is None)
+        message = "either all files of a folder must have labels, or none of them"
         raise UserError(
-            _problem("samples-labels", message, str(lacking), "add `labels`, or leave them out of the others")
+            _problem("samples-labels", message, str(lacking), "add `labels` here, or remove them from the others")
         )
-    return arrays, np.concatenate(given) if given else None
+    return stacked, np.concatenate(known) if known else None
 
 
 def _paths(folder: Path) -> list[Path]:
@@ -116,8 +125,8 @@ def _paths(folder: Path) -> list[Path]:
     known = (".npz", ".npy", ".png", ".wav")
     others = [e for e in entries if e.name != DESCRIPTION and (e.suffix.lower() not in known or not e.is_file())]
     if others:
-        message = f"a folder of samples must hold files of {', '.join(known)} and {DESCRIPTION} alone"
-        problems = [_problem("samples-folder", message, str(entry)) for entry in others[:TOLD]]
+        message = f"a folder of samples must hold only files of {', '.join(known)} and {DESCRIPTION}"
+        problems = [_problem("samples-folder", message, str(entry)) for entry in others[:MAX_FAULTS]]
         raise UserError(*problems)
     paths = [entry for entry in entries if entry.name != DESCRIPTION]
     if not paths:
@@ -126,10 +135,10 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def _scaling(path: Path) -> Scaling | None:
-    """What the description says; None where there is none.
+    """Return the scaling in ``samples.toml``; None where there is no such file.
 
     Raises:
-        UserError: what is wrong with it.
+        UserError: what is wrong with the file.
     """
 
     def refused(must_be: str) -> UserError:
@@ -137,24 +146,24 @@ def _scaling(path: Path) -> Scaling | None:
 
     if not path.exists():
         return None
-    stored = read_toml(path, LARGEST_DESCRIPTION, refused)
+    stored = read_toml(path, MAX_DESCRIPTION_BYTES, refused)
     numbers = {}
     for name, usual in (("scale", 1.0), ("offset", 0.0)):
-        given: Any = stored.pop(name, usual)
-        each = given if isinstance(given, list) and given else [given]
+        entry: Any = stored.pop(name, usual)
+        each = entry if isinstance(entry, list) and entry else [entry]
         if not all(isinstance(n, (int, float)) and not isinstance(n, bool) and abs(n) < 1e30 for n in each):
             raise refused(f"of finite numbers; `{name}` is one, or a list of one per channel")
         numbers[name] = np.array(each, dtype=np.float64)
     if stored:
-        raise refused(f"of `scale` and `offset` alone, not {', '.join(map(short, stored))}")
+        raise refused(f"of `scale` and `offset` only, not {', '.join(map(short, stored))}")
     return Scaling(numbers["scale"], numbers["offset"])
 
 
 def _single(path: Path, inputs: Sequence[Value], scaling: Scaling | None, check: CheckArray) -> np.ndarray:
-    """The samples of a file that names no input, (samples, *shape of the only input).
+    """Return the samples of a file that does not name the input, (samples, *shape of the only input).
 
     Raises:
-        UserError: what is wrong with it.
+        UserError: what is wrong with the file.
     """
     if len(inputs) != 1 or inputs[0].shape is None:
         message = f"a model must have one input of known shape for {path.suffix} files; this one has {len(inputs)}"
@@ -165,8 +174,8 @@ def _single(path: Path, inputs: Sequence[Value], scaling: Scaling | None, check:
         if path.suffix.lower() == ".npy":
             array = _stored(path)
         elif path.suffix.lower() == ".png":
-            if path.stat().st_size > LARGEST_IMAGE:
-                raise ValueError(f"a PNG of at most {LARGEST_IMAGE >> 20} MiB")
+            if path.stat().st_size > MAX_IMAGE_BYTES:
+                raise ValueError(f"a PNG of at most {MAX_IMAGE_BYTES >> 20} MiB")
             array = _arranged(_real(read_png(path.read_bytes()), unit, value, scaling, path), value, path)
         else:
             array, unit = _sound(path)
@@ -176,31 +185,31 @@ def _single(path: Path, inputs: Sequence[Value], scaling: Scaling | None, check:
         raise UserError(_problem("samples-read", f"the file cannot be read: {reason}", str(path))) from None
     except ValueError as error:
         raise UserError(_problem("samples-format", f"the file must be {error}", str(path))) from None
-    found = check(array, value, str(path))
-    if isinstance(found, Problem):
-        raise UserError(found)
-    return found
+    checked = check(array, value, str(path))
+    if isinstance(checked, Problem):
+        raise UserError(checked)
+    return checked
 
 
 def _stored(path: Path) -> np.ndarray:
-    """An array; what its header claims is there."""
+    """Return the array of a npy file; all bytes that its header claims must be there."""
     try:
         with path.open("rb") as file:
             if file.read(6) != b"\x93NUMPY":
                 raise ValueError("it begins otherwise")
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except SENSELESS as error:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except NOT_AN_ARRAY as error:
         raise ValueError(f"a npy file with an array of numbers; numpy says: {error or type(error).__name__}") from None
-    return np.array(found)
+    return np.array(array)
 
 
 def _sound(path: Path) -> tuple[np.ndarray, float]:
-    """(samples, channels) as stored, and by what they are multiplied to lie in -1 .. 1."""
+    """Return the stored samples, (samples, channels), and the factor that brings them into -1 .. 1."""
     try:
         with path.open("rb") as raw, wave.open(raw) as file:
             channels, width, count = file.getnchannels(), file.getsampwidth(), file.getnframes()
             content = file.readframes(min(count, path.stat().st_size))
-    except (wave.Error, *SENSELESS) as error:
+    except (wave.Error, *NOT_AN_ARRAY) as error:
         raise ValueError(f"a WAV file of PCM samples; {error or 'it ends too early'}") from None
     if len(content) != count * channels * width:
         raise ValueError(f"a whole WAV file: its header says {count:,} samples, more than there are")
@@ -218,11 +227,15 @@ def _sound(path: Path) -> tuple[np.ndarray, float]:
 
 
 def _real(array: np.ndarray, unit: float | None, value: Value, scaling: Scaling | None, path: Path) -> np.ndarray:
-    """The numbers that stored ones stand for, (..., channels) in the input's dtype."""
+    """Return the numbers that stored ones stand for, (..., channels) in the input's dtype.
+
+    Args:
+        unit: factor of sounds, used without a ``scaling``; None for pixels.
+    """
     dtype = np.dtype(BY_NAME[value.element_type].dtype)
     if dtype.kind == "f":
         if scaling is None and unit is None:
-            message = f"`{DESCRIPTION}` must say what pixels stand for, since `{value.name}` takes floats"
+            message = f"`{DESCRIPTION}` must state the scale of pixels, since `{value.name}` takes floats"
             hint = f"write `scale = 0.00392156862745098` (1/255) and `offset = 0.0` into {path.parent / DESCRIPTION}"
             raise UserError(_problem("samples-scale", message, str(path), hint))
         known = scaling or Scaling(np.array([unit]), np.zeros(1))
@@ -235,18 +248,18 @@ def _real(array: np.ndarray, unit: float | None, value: Value, scaling: Scaling 
         return (array * known.scale + known.offset).astype(dtype)
     if scaling is not None:
         message = f"`{DESCRIPTION}` is for inputs of floats; `{value.name}` takes {value.element_type} as it is stored"
-        raise UserError(_problem("samples-scale", message, str(path.parent / DESCRIPTION), "leave it out"))
+        raise UserError(_problem("samples-scale", message, str(path.parent / DESCRIPTION), "remove the file"))
     if dtype.kind not in "iu" or array.min() < np.iinfo(dtype).min or array.max() > np.iinfo(dtype).max:
-        message = f"what is stored must be {value.element_type}, as `{value.name}` is"
+        message = f"the stored numbers must be {value.element_type}, as `{value.name}` is"
         raise UserError(_problem("samples-dtype", message, str(path)))
     return array.astype(dtype)
 
 
 def _arranged(array: np.ndarray, value: Value, path: Path) -> np.ndarray:
-    """One sample in the input's shape: its channels first or last, axes of one element added or left out.
+    """Return a sample in the input's shape: channels first or last, axes of one element added or removed.
 
     Raises:
-        UserError: it has no such shape.
+        UserError: the sample does not have such a shape.
     """
     assert value.shape is not None
     pattern = [size if isinstance(size, int) else None for size in value.shape]
@@ -259,8 +272,8 @@ def _arranged(array: np.ndarray, value: Value, path: Path) -> np.ndarray:
             rest = iter(sizes)
             return candidate.reshape([1 if size == 1 else next(rest) for size in pattern])
     spelled = ", ".join("?" if size is None else str(size) for size in pattern)
-    message = f"the shape must be [{spelled}] but for axes of one element, not {list(array.shape)}"
-    raise UserError(_problem("samples-shape", message, str(path), "scale or cut it before"))
+    message = f"the shape must be [{spelled}], apart from axes of one element, not {list(array.shape)}"
+    raise UserError(_problem("samples-shape", message, str(path), "resize or crop it first"))
 
 
 def _problem(code: str, message: str, where: str, hint: str = "") -> Problem:

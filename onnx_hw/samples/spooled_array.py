@@ -1,6 +1,6 @@
-"""An array that comes piece by piece: in memory while it is small, else in a temporary file, and mapped.
+"""Array that arrives piece by piece: in memory while it is small, else in a temporary file that is mapped.
 
-Samples may take more room than the memory has; who computes with one after the other touches few at a time.
+Samples may be larger than the memory; a run that computes with one after the other touches few at a time.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from types import TracebackType
 
 import numpy as np
 
-HELD = 1 << 26
-"""Bytes of an array that are held in memory."""
+MAX_BYTES_IN_MEMORY = 1 << 26
+"""Size up to which an array is held in memory."""
 
 
 class SpooledArray:
-    """The bytes of an array, one piece after the other; a context, which the array outlives."""
+    """Buffer for the bytes of an array. It is a context manager; the array stays valid after its end."""
 
     def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(max_size=HELD)  # noqa: SIM115 (closed by ``__exit__``)
+        self._file = SpooledTemporaryFile(max_size=MAX_BYTES_IN_MEMORY)  # noqa: SIM115 (closed by ``__exit__``)
         self._size = 0
 
     def __enter__(self) -> SpooledArray:
@@ -32,23 +32,26 @@ class SpooledArray:
         self._file.close()
 
     def add(self, piece: bytes) -> None:
-        """More of it.
+        """Append bytes.
 
         Raises:
-            OSError: there is no room for it.
+            OSError: the disk is full.
         """
         self._size += self._file.write(piece)
 
     def of(self, dtype: np.dtype, shape: Sequence[int], *, in_columns: bool = False) -> np.ndarray:
-        """All that was added, to be read only.
+        """Return the array of all bytes that were added, read-only.
 
         Args:
-            in_columns: the first axis runs fastest.
+            dtype, shape: type and shape of the array.
+            in_columns: whether the first axis runs fastest.
 
         Raises:
-            ValueError: it is not as many bytes.
+            ValueError: shape and type need another number of bytes.
         """
-        self._file.seek(0)  # which writes what is not yet written
-        held = self._size <= HELD
-        numbers = np.frombuffer(self._file.read() if held else mmap(self._file.fileno(), 0, access=ACCESS_READ), dtype)
+        self._file.seek(0)  # flushes
+        in_memory = self._size <= MAX_BYTES_IN_MEMORY
+        numbers = np.frombuffer(
+            self._file.read() if in_memory else mmap(self._file.fileno(), 0, access=ACCESS_READ), dtype
+        )
         return numbers.reshape(tuple(shape), order="F" if in_columns else "C")

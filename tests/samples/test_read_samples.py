@@ -140,7 +140,7 @@ def test_not_a_number_may_be_allowed(tmp_path):
 
 
 def test_unknown_rank_cannot_be_stacked(tmp_path):
-    assert "must say the shape of `x`" in refusal(written(tmp_path, x=zeros(2)), Value("x", "float", None))
+    assert "must state the shape of `x`" in refusal(written(tmp_path, x=zeros(2)), Value("x", "float", None))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def stored(tmp_path: Path, kind: str, array: np.ndarray) -> Path:
 @pytest.mark.parametrize("kind", ["plain", "packed", "folder"])
 def test_what_is_large_stays_on_disk(tmp_path, monkeypatch, kind):
     array = np.random.default_rng(1).standard_normal((64, 1, 128, 128)).astype(np.float32)  # 4 MiB
-    monkeypatch.setattr("onnx_hw.samples.spooled_array.HELD", 1 << 18)
+    monkeypatch.setattr("onnx_hw.samples.spooled_array.MAX_BYTES_IN_MEMORY", 1 << 18)
     path, value = stored(tmp_path, kind, array), Value("x", "float", (1, 1, 128, 128))
     gc.collect()
     tracemalloc.start()

@@ -139,11 +139,11 @@ IMAGE = Value("image", "uint8", (1, 2, 3, 1))
         ("a.npy", b"\x93NUMPY\x01\x00\x76\x00", [IMAGE], "npy file"),
         ("a.npy", b"PK", [IMAGE], "npy file"),
         ("a.npz", b"", [IMAGE], "npz"),
-        ("a.txt", b"", [IMAGE], "alone"),
+        ("a.txt", b"", [IMAGE], "only files of"),
         ("a.png", b"", [IMAGE, IMAGE], "one input"),
         ("samples.toml", b"", [IMAGE], "there must be a file"),
         ("samples.toml", b"scale = 'x'", [IMAGE], "finite numbers"),
-        ("samples.toml", b"size = 3", [IMAGE], "alone"),
+        ("samples.toml", b"size = 3", [IMAGE], "offset` only"),
     ],
 )
 def test_what_is_wrong(tmp_path: Path, name: str, content: bytes, inputs: list[Value], told: str) -> None:
@@ -171,7 +171,7 @@ def test_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         read_samples(tmp_path, [IMAGE])
     np.savez(tmp_path / "b.npz", image=np.zeros((1, 2, 3, 1), np.uint8), labels=np.array([1]))
     (tmp_path / "b.png").unlink()
-    with pytest.raises(UserError, match="labels or none"):
+    with pytest.raises(UserError, match="labels, or none of them"):
         read_samples(tmp_path, [IMAGE])
     np.savez(tmp_path / "b.npz", image=np.zeros((1, 3, 3, 1), np.uint8))
     with pytest.raises(UserError, match=r"`a\.png`, not"):
@@ -181,5 +181,5 @@ def test_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(SpooledArray, "add", full)
-    with pytest.raises(UserError, match="no room: No space"):
+    with pytest.raises(UserError, match="room on disk for the samples: No space"):
         read_samples(tmp_path, [IMAGE])

@@ -20,7 +20,7 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.prove.model.known_values import KnownFrame
 from onnx_hw.prove.model.segments import run_in_double
-from onnx_hw.samples.sqnr import Likeness
+from onnx_hw.samples.sqnr import NoiseStatistics
 
 SAME_DB = 60.0
 """Folding rounds weights to float32, some 140 dB below them; what is less alike has another meaning."""
@@ -47,8 +47,8 @@ class Fidelity:
     model: Model
     prepared: Model
     quantized: Model
-    outputs: dict[str, Likeness] = field(default_factory=dict)
-    tensors: dict[str, Likeness] = field(default_factory=dict)
+    outputs: dict[str, NoiseStatistics] = field(default_factory=dict)
+    tensors: dict[str, NoiseStatistics] = field(default_factory=dict)
 
     def add(self, frame: Mapping[str, np.ndarray], known: KnownFrame) -> None:
         """Compare what is known of a frame."""
@@ -62,12 +62,12 @@ class Fidelity:
 
         def observe(name: str, value: Any) -> None:
             if name in wanted:
-                self.tensors[name] = self.tensors.get(name, Likeness()).with_values(wanted[name], value)
+                self.tensors[name] = self.tensors.get(name, NoiseStatistics()).with_values(wanted[name], value)
 
         reference.run(self.prepared, frame, observe=observe)
         for name, truth in reference.run(self.model, frame).items():
             if name in known.outputs and isinstance(truth, np.ndarray) and truth.dtype.kind in "fiub":
-                self.outputs[name] = self.outputs.get(name, Likeness()).with_values(known.outputs[name], truth)
+                self.outputs[name] = self.outputs.get(name, NoiseStatistics()).with_values(known.outputs[name], truth)
 
 
 def check_preparation(model: Model, prepared: Model, frame: Mapping[str, np.ndarray]) -> None:
@@ -82,7 +82,7 @@ def check_preparation(model: Model, prepared: Model, frame: Mapping[str, np.ndar
     for name, wanted in run_in_double(model, frame).items():
         if not isinstance(wanted, np.ndarray) or wanted.dtype != np.float64:
             continue
-        likeness = Likeness().with_values(found[name], wanted)
+        likeness = NoiseStatistics().with_values(found[name], wanted)
         if likeness.sqnr_db is not None and likeness.sqnr_db < least:
             raise user_error(
                 "preparation-differs",

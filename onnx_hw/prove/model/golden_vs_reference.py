@@ -22,7 +22,7 @@ from onnx_hw.onnx.operators.registry import facts_of, node_location
 from onnx_hw.prove.model.known_values import KnownFrame, misplaced
 from onnx_hw.prove.model.rounding_differences import unexplained
 from onnx_hw.prove.model.segments import in_pieces
-from onnx_hw.samples.sqnr import Likeness
+from onnx_hw.samples.sqnr import NoiseStatistics
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Agreement:
     equal: int = 0
     one_step: int = 0
     worst: int = 0
-    outputs: Mapping[str, Likeness] = field(default_factory=dict)
+    outputs: Mapping[str, NoiseStatistics] = field(default_factory=dict)
 
     def __str__(self) -> str:
         if not self.frames:
@@ -179,11 +179,11 @@ def _counted(found: Agreement, golden: np.ndarray, computed: np.ndarray) -> Agre
 
 
 def _likened(
-    before: Mapping[str, Likeness], golden: Mapping[str, Any], model: Mapping[str, Any]
-) -> dict[str, Likeness]:
+    before: Mapping[str, NoiseStatistics], golden: Mapping[str, Any], model: Mapping[str, Any]
+) -> dict[str, NoiseStatistics]:
     """Of every output that is numbers."""
     return {
-        name: before.get(name, Likeness()).with_values(golden[name], wanted)
+        name: before.get(name, NoiseStatistics()).with_values(golden[name], wanted)
         for name, wanted in model.items()
         if name in golden and isinstance(wanted, np.ndarray) and wanted.dtype.kind in "fiub"
     }

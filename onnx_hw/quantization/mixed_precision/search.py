@@ -19,7 +19,7 @@ from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.mixed_precision.sensitivity import Noises, WidthChoice
 from onnx_hw.quantization.ranges.batched_run import Frame
 from onnx_hw.quantization.scheme import Scheme
-from onnx_hw.samples.sqnr import LEAST
+from onnx_hw.samples.sqnr import MIN_POWER
 
 WIDTHS = (4, 6, 8, 9, 10, 12, 16)
 """Bits."""
@@ -203,7 +203,7 @@ class _Search:
         found = self.quantize(scheme, self.learned, self.judges)
         ends = {name: found.held[name].held for name in self.ends if name in found.held}
         noise = max(
-            (_doubtful(found.noises.get(name)) * end.noise / max(end.signal, LEAST) for name, end in ends.items()),
+            (_doubtful(found.noises.get(name)) * end.noise / max(end.signal, MIN_POWER) for name, end in ends.items()),
             default=0.0,
         )
         foreseen = [sum(self.noises[p][bits] for p, bits in widths.items() if p.kind == kind) for kind in single]

@@ -23,7 +23,7 @@ from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
 from onnx_hw.quantization.ranges.calibrate import Range
 from onnx_hw.quantization.ranges.mse import least_losses
 from onnx_hw.quantization.scheme import Precision, Scheme
-from onnx_hw.samples.sqnr import LEAST, Likeness
+from onnx_hw.samples.sqnr import MIN_POWER, NoiseStatistics
 
 PROBED = 8
 """Bits of the integers that are tried."""
@@ -172,8 +172,8 @@ class _Probe:
                 others.update(node.outputs)
         worst = 0.0
         for name in others.intersection(self.ends):
-            likeness = Likeness()
+            likeness = NoiseStatistics()
             for a, b in zip(given.of(name), self.exact.of(name), strict=True):
                 likeness = likeness.with_values(a, b)
-            worst = max(worst, likeness.noise / max(likeness.signal, LEAST))
+            worst = max(worst, likeness.noise / max(likeness.signal, MIN_POWER))
         return worst

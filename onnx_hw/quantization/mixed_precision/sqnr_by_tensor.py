@@ -25,7 +25,7 @@ from onnx_hw.quantization.mixed_precision.logits import ends_of
 from onnx_hw.quantization.mixed_precision.sensitivity import WidthChoice
 from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
 from onnx_hw.quantization.scheme import WIDEST, Precision
-from onnx_hw.samples.sqnr import LEAST, Likeness
+from onnx_hw.samples.sqnr import MIN_POWER, NoiseStatistics
 
 MACS = 2_000_000_000
 """That all tensors together may take: of a larger model fewer samples are looked at, and of one that is too large for a
@@ -154,7 +154,7 @@ class _Walk:
         grid = self.integers.data.get(name)
         if grid is None:
             return False
-        every, beyond, (low, high) = Likeness(), Likeness(), map(np.float64, reach_of(grid))
+        every, beyond, (low, high) = NoiseStatistics(), NoiseStatistics(), map(np.float64, reach_of(grid))
         for values in self.given.values:
             before = values[name]
             values[name] = after = rounded_to(grid, before)
@@ -189,10 +189,10 @@ class _Walk:
                 changed.update(node.outputs)
         found = []
         for name in self.ends:
-            likeness = Likeness()
+            likeness = NoiseStatistics()
             for given, exact in zip(trial.of(name), self.exact.of(name), strict=True):
                 likeness = likeness.with_values(given, exact)
-            found.append(likeness.noise / max(likeness.signal, LEAST))
+            found.append(likeness.noise / max(likeness.signal, MIN_POWER))
         return found
 
 

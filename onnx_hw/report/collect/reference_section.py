@@ -8,7 +8,7 @@ from onnx_hw.prove.model.compare import TensorComparison
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost
 from onnx_hw.report.losses import Loss
 from onnx_hw.report.model import FloatModel, OutputLikeness, Reference, TensorLikeness
-from onnx_hw.samples.sqnr import Likeness
+from onnx_hw.samples.sqnr import NoiseStatistics
 
 WORST_TENSORS = 10
 
@@ -41,5 +41,5 @@ def describe_reference(compared: TensorComparison, lost: Sequence[Lost] = ()) ->
     )
 
 
-def _outputs(likeness: Mapping[str, Likeness]) -> tuple[OutputLikeness, ...]:
+def _outputs(likeness: Mapping[str, NoiseStatistics]) -> tuple[OutputLikeness, ...]:
     return tuple(OutputLikeness(name, of.values, of.equal, of.worst, of.sqnr_db) for name, of in likeness.items())

@@ -19,7 +19,7 @@ from onnx_hw.quantization.mixed_precision.sensitivity import WidthChoice
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.options import QuantizeOptions
-from onnx_hw.samples.sqnr import Likeness
+from onnx_hw.samples.sqnr import NoiseStatistics
 from support.cli_runner import call
 from support.fixture_paths import EXAMPLES
 
@@ -41,7 +41,7 @@ def test_the_cheapest_widths_are_found_although_noise_is_misjudged(seed: int) ->
 
     def quantize(scheme: Scheme, learned: object, judges: object) -> IntegerDecisions:
         bits = {p: scheme.of_value(p.name) if p.kind == "data" else scheme.of_node(p.name) for p in places}
-        made = Likeness(signal=1.0, noise=noise({p: precision.bits for p, precision in bits.items()}))
+        made = NoiseStatistics(signal=1.0, noise=noise({p: precision.bits for p, precision in bits.items()}))
         return IntegerDecisions(held={"y": Held(made, made)})
 
     found = choose_widths(Goal(40.0), Scheme(), [{}] * 8, None, ["y"], noises, prices, quantize)
@@ -57,7 +57,7 @@ def test_what_rare_samples_make_is_doubted() -> None:
 
     def quantize(shares: np.ndarray, scheme: Scheme) -> IntegerDecisions:
         noise = 4.0 ** -scheme.of_value("a").bits
-        made = Likeness(signal=1.0, noise=noise)
+        made = NoiseStatistics(signal=1.0, noise=noise)
         return IntegerDecisions(held={"y": Held(made, made)}, noises={"y": noise * shares})
 
     found = []
@@ -73,7 +73,7 @@ def test_what_rare_samples_make_is_doubted() -> None:
 
 def test_what_no_width_reaches_is_said() -> None:
     places = {WidthChoice("data", "a"): dict.fromkeys(WIDTHS, 1e-3)}
-    held = Likeness(signal=1.0, noise=1e-3)
+    held = NoiseStatistics(signal=1.0, noise=1e-3)
     with pytest.raises(UserError, match=r"40 dB.*30\.0 dB"):
         choose_widths(
             Goal(40.0),

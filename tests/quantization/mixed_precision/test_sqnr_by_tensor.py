@@ -15,7 +15,7 @@ from onnx_hw.ir import golden
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.quantization.scheme import Scheme
-from onnx_hw.samples.sqnr import Likeness
+from onnx_hw.samples.sqnr import NoiseStatistics
 from support.cli_runner import call
 from support.fixture_paths import EXAMPLES
 
@@ -53,7 +53,7 @@ def test_one_tensor_of_few_bits_makes_the_noise(scores: Path, kind: str, name: s
     worst, *others = made.lost()
     (found,) = golden.run(made.network, {"image": images}).values()
     (wanted,) = zip(*(reference.run(model, {"image": image}).values() for image in images), strict=True)
-    measured = Likeness().with_values(found, np.stack(wanted)).sqnr_db
+    measured = NoiseStatistics().with_values(found, np.stack(wanted)).sqnr_db
     assert (worst.place.kind, worst.place.name) == (kind, name) and worst.share > 0.9 and measured is not None
     total = -10 * np.log10(sum(one.noise for one in made.lost()))
     assert total == pytest.approx(measured, abs=0.02)
