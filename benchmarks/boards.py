@@ -28,7 +28,7 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
-from onnx_hw.quantization.ranges.assume import assumed_ranges
+from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.report.collect.sections import describe_serial
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.board import Board
@@ -61,7 +61,7 @@ def main() -> None:
     print("|", " | ".join((*TITLES, *MORE)), "|")
     print("|---" * len((*TITLES, *MORE)) + "|")
     for path in given.models or [DIGITS]:
-        network = flow.quantized(flow.read(path), assumed_ranges).network
+        network = flow.quantized(flow.read(path), assume_ranges).network
         name = path.parent.name if path.stem == "model" else path.stem
         for board in chosen:
             begun = time.monotonic()

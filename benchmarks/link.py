@@ -27,7 +27,7 @@ from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.assemble.elaborate import to_serial_chip
 from onnx_hw.assemble.host_model_file import host_model
 from onnx_hw.assemble.netlist import baud_of
-from onnx_hw.quantization.ranges.assume import assumed_ranges
+from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.timing.link_times import CLOCK, BehindALink
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.chip import Chip
@@ -48,7 +48,7 @@ def main() -> None:
     given = parser.parse_args()
     board = find_board(given.board)
     assert isinstance(board, LinkedBoard)
-    design = flow.schedule(flow.quantized(flow.read(given.model), assumed_ranges).network, given.board)
+    design = flow.schedule(flow.quantized(flow.read(given.model), assume_ranges).network, given.board)
     netlist = flow.assemble(design, given.board)
     assert netlist.link is not None
     host = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist, board))))

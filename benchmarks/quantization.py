@@ -268,7 +268,7 @@ def main() -> None:
     scheme = Scheme(
         data=Precision(given.data),
         weights=Precision(given.weights, symmetric=True, per_channel=True),
-        ranges=RangeMethod.MIN_MAX if given.plain else RangeMethod.LEAST_LOSS,
+        ranges=RangeMethod.MIN_MAX if given.plain else RangeMethod.MSE,
         goal=None if given.sqnr is None else Goal(given.sqnr),
     )
     cases = cases_in(given.folder, given.models)

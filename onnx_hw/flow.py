@@ -34,18 +34,18 @@ from onnx_hw.ir.network import Network
 from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
+from onnx_hw.onnx.canonicalize.unbatch import split_batch, split_samples
 from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.read import read as read_onnx
 from onnx_hw.prove.circuit import prove as simulation
-from onnx_hw.prove.circuit.engines import bench_of
+from onnx_hw.prove.circuit.engines import build_bench
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.gate_level import prove as gate_level
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.quantization.quantize import Quantized, prepare_model, quantize_model
-from onnx_hw.quantization.ranges.assume import assumed_ranges
-from onnx_hw.quantization.ranges.calibrate import Ranges, SampleRanges
+from onnx_hw.quantization.ranges.assume import assume_ranges
+from onnx_hw.quantization.ranges.calibrate import RangeSource, SampleRanges
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw.runtime.listener import NULL_LISTENER, Listener
@@ -86,12 +86,12 @@ def quantize(
         UserError: every obstacle, with the nodes' own names; a float model comes without calibration; a scheme is given
             and all integers are there, or it names what gets none.
     """
-    frame, batch = batch_as_frames(model)
-    samples, method = calibration and frames_of(calibration, batch), (scheme or Scheme()).ranges
+    frame, batch = split_batch(model)
+    samples, method = calibration and split_samples(calibration, batch), (scheme or Scheme()).ranges
     return quantized(frame, None if samples is None else SampleRanges(samples, method), scheme).network
 
 
-def quantized(model: Model, ranges: Ranges | None, scheme: Scheme | None = None) -> Quantized:
+def quantized(model: Model, ranges: RangeSource | None, scheme: Scheme | None = None) -> Quantized:
     """``quantize``, with all that is known of the network: which quantized model it equals, and what that was made of.
 
     Args:
@@ -152,7 +152,7 @@ def simulate(
     """
     with tempfile.TemporaryDirectory() if folder is None else nullcontext(folder) as place:
         integers = streamed_in(verify_design(design).network, frames)
-        bench = bench_of(design, integers, find_board(board), Path(place), engine, listener, circuit)
+        bench = build_bench(design, integers, find_board(board), Path(place), engine, listener, circuit)
         return simulation.prove(design, *bench, progress=listener.say)
 
 
@@ -228,7 +228,7 @@ def check_hardware(options: BuildOptions) -> UserError | None:
     A float model is tried with assumed scales, and is not run: whether it can be built does not depend on its data.
     """
     try:
-        net = quantized(read(options.model, options.reading), assumed_ranges).network
+        net = quantized(read(options.model, options.reading), assume_ranges).network
         schedule(net, options.board, options.scheduling)
     except UserError as error:
         return error

@@ -27,14 +27,14 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.text import file_name, short
-from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import how_many_choose_scales, require_samples
-from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames
+from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import count_dynamic_scales, require_samples
+from onnx_hw.onnx.canonicalize.unbatch import split_batch
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.prove.circuit import prove as simulation
-from onnx_hw.prove.circuit.directed_vectors import Reach, reach_error
+from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult, directed_vector_error
 from onnx_hw.prove.circuit.gate_level import NotSimulated
 from onnx_hw.prove.circuit.gate_level import difference_error as netlist_error
-from onnx_hw.prove.circuit.outputs import by_circuit
+from onnx_hw.prove.circuit.outputs import circuit_outputs
 from onnx_hw.prove.circuit.prove import Proof, compiles
 from onnx_hw.prove.model.compare import compare
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import sqnr_of_blockwise_weights
@@ -42,7 +42,7 @@ from onnx_hw.quantization.quantize import PreparedModel, prepare_model, quantize
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from onnx_hw.quantization.scheme import DEFAULT
-from onnx_hw.quantization.scheme_from_options import precision_text, scheme_of
+from onnx_hw.quantization.scheme_from_options import format_precision_file, scheme_from_options
 from onnx_hw.report import proof_chain
 from onnx_hw.report.collect import sections
 from onnx_hw.report.model import Accuracy, Report, SearchSection
@@ -97,12 +97,12 @@ class BuildState:
     def read(self) -> None:
         self.account.note(asked=sections.describe_asked(self.options))
         model = flow.read(self.options.model, self.options.reading)
-        self.model, self.batch = batch_as_frames(model)
+        self.model, self.batch = split_batch(model)
         self.given = read_input_data(self.options.inputs, self.options.calibration, model)
         self.account.say(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
 
     def quantize(self) -> None:
-        account, scheme = self.account, scheme_of(self.options.quantizing)
+        account, scheme = self.account, scheme_from_options(self.options.quantizing)
         prepared = prepare_model(self.model)
         data = self._calibration_data(prepared)
         labels = self.given.labels if data is self.given.frames else self.given.calibration_labels
@@ -111,7 +111,7 @@ class BuildState:
         if made.chosen and made.brings:
             told = ", ".join(f"{short(name)} ({said})" for name, said in made.chosen.items())
             account.warn(f"hardware needs integers for {told}", "their scales come from the samples")
-        elif frozen := how_many_choose_scales(self.model):
+        elif frozen := count_dynamic_scales(self.model):
             told = (
                 f"{frozen} scales, which the model chooses for each sample anew, are those of the samples from now on"
             )
@@ -130,7 +130,7 @@ class BuildState:
             )
             account.warn(f"{told}, `{short(unsure[0])}` first", "give more samples with --calibration, like the data")
         if made.widths is not None:
-            self.folder.write("precision.toml", precision_text(made.widths.scheme))
+            self.folder.write("precision.toml", format_precision_file(made.widths.scheme))
             account.note_file("precision", "precision.toml")
         self.network = made.network
         widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
@@ -147,7 +147,7 @@ class BuildState:
             account.warn(
                 "golden was not compared with the model: no frame could be drawn", "give samples with --inputs"
             )
-        account.note(reference=sections.describe_reference(compared, made.lost()))
+        account.note(reference=sections.describe_reference(compared, made.tensor_losses()))
         self.seen = data if self.given.frames is None else self.given.frames
         tensors = compared.fidelity.tensors if compared.fidelity else {}
         self.sqnr = {name: likeness.sqnr_db for name, likeness in tensors.items()}
@@ -240,7 +240,7 @@ class BuildState:
         if not self.proof.agrees:
             raise simulation.difference_error(self.proof, self._waves())
         if not reached.agrees:
-            raise reach_error(reached)
+            raise directed_vector_error(reached)
         shown = self._waves() if self.options.waves else None
         if self.options.waves and shown is None:
             account.warn("no waveform was written", "it takes a C++ compiler and Verilator: `onnx-hw doctor`")
@@ -252,7 +252,7 @@ class BuildState:
         if isinstance(self.board, VerilogBoard):
             write_shell(self.folder, account.note_file, design, self.netlist, self.board, self.given.frames, account)
 
-    def _reach(self, engine: str) -> Reach:
+    def _reach(self, engine: str) -> DirectedVectorResult:
         return self.toolchain.reach(self.design, self.folder.path / "simulation", engine, self.account)
 
     def _waves(self) -> tuple[Path, str] | None:
@@ -324,6 +324,6 @@ class BuildState:
         frames, labels = self.given.frames, self.given.labels
         if labels is None or frames is None:
             return None
-        circuit = by_circuit(self.design, self.proof, frames)
+        circuit = circuit_outputs(self.design, self.proof, frames)
         software = by_reference(self.model, frames), golden.run(self.network, frames)
         return sections.describe_accuracy(labels, *software, circuit)

@@ -10,7 +10,7 @@ import onnx_hw_boards
 from onnx_hw import flow
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError
-from onnx_hw.quantization.ranges.assume import assumed_ranges
+from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.report.collect.sections import describe_serial
 from onnx_hw.runtime.options import ReadOptions
 from onnx_hw.schedule.schedule_for_board import clock_of, schedule_for_board
@@ -44,7 +44,7 @@ def fit_boards(model: Path, reading: ReadOptions | None = None) -> Iterator[tupl
     Raises:
         UserError: the model cannot become a circuit at all.
     """
-    network = verify_network(flow.quantized(flow.read(model, reading), assumed_ranges).network)
+    network = verify_network(flow.quantized(flow.read(model, reading), assume_ranges).network)
     known: dict[object, BoardFit | UserError] = {}
     for name in onnx_hw_boards.names():
         board = onnx_hw_boards.board(name)

@@ -12,9 +12,9 @@ from onnx_hw.commands.build_stages import BuildState
 from onnx_hw.commands.simulated_board import on_simulated_board, require_link
 from onnx_hw.commands.stage_functions import StageFunctions
 from onnx_hw.ir import golden
-from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, batches_of
-from onnx_hw.prove.circuit.directed_vectors import Reach
-from onnx_hw.prove.circuit.outputs import by_circuit
+from onnx_hw.onnx.canonicalize.unbatch import join_batches, split_batch
+from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
+from onnx_hw.prove.circuit.outputs import circuit_outputs
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import Evaluator, RunOptions, SimulationEngine
 from onnx_hw.runtime.progress import Progress, Silent
@@ -41,7 +41,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
     on_circuit = options.engine is not Evaluator.GOLDEN
     engine = SimulationEngine(options.engine) if on_circuit and options.engine is not Evaluator.SIMULATION else None
     nothing_else = StageFunctions(
-        simulate=partial(flow.simulate, engine=engine), reach=lambda *_: Reach(), emit=lambda *_: None
+        simulate=partial(flow.simulate, engine=engine), reach=lambda *_: DirectedVectorResult(), emit=lambda *_: None
     )
     work = BuildState(options.build(), progress or Silent(), nothing_else)
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
@@ -50,10 +50,10 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
     frames = work.given.frames
     assert frames is not None
     if on_circuit:
-        outputs = by_circuit(work.design, work.proof, frames)
+        outputs = circuit_outputs(work.design, work.proof, frames)
     else:
         outputs = golden.run(work.network, frames)
-    return Outputs(batches_of(outputs, work.batch), work.given.labels)
+    return Outputs(join_batches(outputs, work.batch), work.given.labels)
 
 
 def _by_board(options: RunOptions, progress: Progress) -> Outputs:
@@ -65,13 +65,13 @@ def _by_board(options: RunOptions, progress: Progress) -> Outputs:
             work.take(stage)
         assert work.given.frames is not None
         outputs = on_simulated_board(work.given.frames, work.design, work.netlist, work.board, work.folder, progress)
-    return Outputs(batches_of(outputs, work.batch), work.given.labels)
+    return Outputs(join_batches(outputs, work.batch), work.given.labels)
 
 
 def _by_reference(options: RunOptions) -> Outputs:
     """No circuit is asked for, so nothing has to be possible in one: a batch stays a batch."""
     find_board(options.board)
     model = flow.read(options.model, options.reading)
-    _, batch = batch_as_frames(model)
+    _, batch = split_batch(model)
     given = read_samples(options.inputs, model.graph.inputs, frames_of_a_sample=batch)
     return Outputs(by_reference(model, given.arrays), given.labels)

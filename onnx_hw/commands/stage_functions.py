@@ -9,7 +9,7 @@ from onnx_hw import flow
 from onnx_hw.export import export_folders
 from onnx_hw.implement.route import RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
-from onnx_hw.prove.circuit.directed_vectors import Reach, reach
+from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult, check_directed_vectors
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.runtime.build_folder import Made
@@ -22,7 +22,7 @@ class StageFunctions:
     """
 
     simulate: Callable[..., Proof] = flow.simulate
-    reach: Callable[..., Reach] = reach
+    reach: Callable[..., DirectedVectorResult] = check_directed_vectors
     emit: Callable[..., None] = export_folders.write
     synthesize: Callable[..., SynthesisResult] = flow.synthesize
     gates: Callable[..., GateLevel] = flow.gates

@@ -16,15 +16,15 @@ from onnx_hw.commands.build_stages import BuildState
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.messages.text import printable
-from onnx_hw.prove.circuit.engines import simulator_of
+from onnx_hw.prove.circuit.engines import build_simulator
 from onnx_hw.prove.circuit.sharded import (
-    Proven,
     Shard,
     ShardBench,
+    ShardResult,
+    add_samples,
     begin_to_load,
     prove_shards,
     shards_of,
-    with_samples,
 )
 from onnx_hw.report.build_request import files_of, sha256
 from onnx_hw.report.model import Report
@@ -171,7 +171,7 @@ def _proven(
 
     def filled() -> Iterator[Shard]:
         for shard in shards:
-            yield shard if frames is None else with_samples(shard, frames, count, labels)
+            yield shard if frames is None else add_samples(shard, frames, count, labels)
 
     here: AbstractContextManager[Workers] = nullcontext(Workers(InlineExecutor(), 1, folder.path))
     done = Verified("", 0, min(count, wanted), 0, 0, 0, 0.0)
@@ -183,7 +183,7 @@ def _proven(
         for _ in range(workers.width):
             workers.submit(begin_to_load)
         if options.scheduler is None:  # in the meantime
-            simulator, names = simulator_of(design, work.board, folder.path, options.engine, work.account)
+            simulator, names = build_simulator(design, work.board, folder.path, options.engine, work.account)
             if alone or simulator.name == SimulationEngine.COMPILED:  # the others do not travel
                 bench = replace(bench, engine=SimulationEngine(simulator.name), simulator=(simulator, names))
 
@@ -210,7 +210,7 @@ def _proven(
     return done
 
 
-def _with(done: Verified, proven: Proven, seconds: float) -> Verified:
+def _with(done: Verified, proven: ShardResult, seconds: float) -> Verified:
     return Verified(
         proven.engine,
         done.frames + len(proven.shard.frames),
@@ -225,7 +225,7 @@ def _with(done: Verified, proven: Proven, seconds: float) -> Verified:
     )
 
 
-def _differs(proven: Proven) -> UserError:
+def _differs(proven: ShardResult) -> UserError:
     run, shard = proven.run, proven.shard
     what = str(run.difference) if run.difference is not None else "; ".join(run.deadlock)
     counts = f"{run.mismatches} values and {run.firing_mismatches} firings differ, stalls: {run.stall}"

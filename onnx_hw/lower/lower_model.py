@@ -32,7 +32,7 @@ from onnx_hw.lower.ops.qonnx import enter_snapped
 from onnx_hw.lower.provenance import held_values
 from onnx_hw.lower.values import IntegerStream, Real
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.canonicalize.canonicalize import prepared
+from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.onnx.evaluate.macs import macs_by_label
 from onnx_hw.onnx.graph.dependencies import reads
 from onnx_hw.onnx.graph.element_types import BY_NAME
@@ -48,11 +48,11 @@ def import_model(model: Model) -> Network:
     Raises:
         UserError: every obstacle, with the nodes' own names.
     """
-    return import_prepared(prepared(model))
+    return import_prepared(canonicalize(model))
 
 
 def import_prepared(model: Model) -> Network:
-    """The network of a ``prepared`` model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
+    """The network of a ``canonicalize`` model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
 
     Raises:
         UserError: every obstacle, with the nodes' own names.

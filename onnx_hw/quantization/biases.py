@@ -24,7 +24,7 @@ VERSION = 13
 
 
 @dataclass(frozen=True)
-class Term:
+class BiasTerm:
     """Behind a product.
 
     Attributes:
@@ -36,7 +36,7 @@ class Term:
     axis: int
 
 
-def with_terms(model: Model) -> tuple[Model, dict[str, Term]]:
+def separate_biases(model: Model) -> tuple[Model, dict[str, BiasTerm]]:
     """The same function, with a term behind every product with constant weights; and those, by the product's result.
 
     Args:
@@ -44,7 +44,7 @@ def with_terms(model: Model) -> tuple[Model, dict[str, Term]]:
     """
     graph = model.graph
     added, readers, outputs = Additions(graph), readers_of(graph.nodes), {value.name for value in graph.outputs}
-    nodes, gone, terms = list[Node](), set[str](), dict[str, Term]()
+    nodes, gone, terms = list[Node](), set[str](), dict[str, BiasTerm]()
     for node in graph.nodes:
         if node.outputs and node.outputs[0] in gone:
             continue
@@ -71,7 +71,7 @@ def with_terms(model: Model) -> tuple[Model, dict[str, Term]]:
         name = added.constant(f"{result}/term", term.astype(np.float32), like.element_type)
         nodes.append(replace(node, name=node.label, inputs=tuple(inputs), outputs=(sums,)))
         nodes.append(Node("", "Add", "", VERSION, (sums, name), (result,)))
-        terms[sums] = Term(name, axis)
+        terms[sums] = BiasTerm(name, axis)
     return replace(model, graph=added.graph(nodes)), terms
 
 

@@ -23,7 +23,7 @@ from onnx_hw.lower.ops.requantize import COARSE_TABLE
 from onnx_hw.lower.values import QuantizedConstant
 from onnx_hw.messages.errors import UserError
 from onnx_hw.messages.invariants import refuse
-from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
+from onnx_hw.onnx.canonicalize.cast_to_float32 import cast_to_float32
 from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import reads
 from onnx_hw.onnx.graph.model import Graph, Model, Node
@@ -32,19 +32,19 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.quantization.decisions import IntegerDecisions
 from onnx_hw.quantization.insert_qdq import insert_quantization
-from onnx_hw.quantization.ranges.calibrate import Range, Ranges
-from onnx_hw.quantization.scheme import DEFAULT, WIDEST, Precision, Scheme
+from onnx_hw.quantization.ranges.calibrate import Range, RangeSource
+from onnx_hw.quantization.scheme import DEFAULT, MAX_BITS, Precision, Scheme
 
 BYTES = (Int(8, signed=False), Int(8))
 
 
-def import_completed(
-    model: Model, ranges: Ranges | None, scheme: Scheme = DEFAULT
+def complete_and_lower(
+    model: Model, ranges: RangeSource | None, scheme: Scheme = DEFAULT
 ) -> tuple[Network, Model, dict[str, str]]:
     """The network of a quantized model; values and weights that lack integers get them.
 
     Args:
-        model: as ``prepared``.
+        model: as ``canonicalize``.
         ranges: of such values; None if nothing is known of them.
         scheme: of their integers.
 
@@ -57,8 +57,8 @@ def import_completed(
     try:
         return import_prepared(model), model, {}
     except UserError:
-        plain = in_float32(model)
-        missing = what_is_missing(plain)
+        plain = cast_to_float32(model)
+        missing = find_missing_integers(plain)
         if not (missing.values or missing.weights) or (missing.values and ranges is None):
             raise
     spans = {} if ranges is None else ranges(plain, missing.values)
@@ -66,12 +66,12 @@ def import_completed(
     completed = insert_quantization(plain, missing.values, spans, scheme=scheme, integers=IntegerDecisions(grids))
     refuse("model", faults_of_folded(completed), "insert_quantization")
     chosen = {name: _told(grids[name], spans[name]) for name in missing.values}
-    chosen |= {name: f"{scheme.of_node(label).bits} bits" for label, name in missing.weights.items()}
+    chosen |= {name: f"{scheme.weight_precision(label).bits} bits" for label, name in missing.weights.items()}
     return import_prepared(completed), completed, chosen
 
 
 @dataclass(frozen=True)
-class MissingQuantization:
+class MissingIntegers:
     """What hardware needs as integers and a model leaves in floats.
 
     Attributes:
@@ -85,26 +85,26 @@ class MissingQuantization:
     weights: Mapping[str, str]
 
 
-def what_is_missing(model: Model) -> MissingQuantization:
-    """Of a model that is ``prepared``."""
+def find_missing_integers(model: Model) -> MissingIntegers:
+    """Of a model that is ``canonicalize``."""
     assumed: tuple[str, ...] = ()
     while True:
         walk = _Assuming(model.graph, assumed)
         for node in model.graph.nodes:
             walk.visit(node)
         if len(walk.behind) == len(assumed):
-            return MissingQuantization(tuple(walk.assumed), frozenset(walk.entering), walk.weights)
+            return MissingIntegers(tuple(walk.assumed), frozenset(walk.entering), walk.weights)
         assumed = tuple(walk.behind)
 
 
-def _grid_of(name: str, span: Range, graph: Graph, missing: MissingQuantization, scheme: Scheme) -> Grid:
+def _grid_of(name: str, span: Range, graph: Graph, missing: MissingIntegers, scheme: Scheme) -> Grid:
     """Of a value: that on which all samples lie, or one that is calibrated, for what enters with 16 bits.
 
     Sums of two tensors take few bits.
     """
-    asked = scheme.of_value(name)
+    asked = scheme.data_precision(name)
     if asked != DEFAULT.data:
-        return asked.of_data(span)
+        return asked.data_grid(span)
     summed = any(
         facts_of(node).effect is Effect.ADDS and name in node.inputs and not reads(node) & set(graph.constants)
         for node in graph.nodes
@@ -112,10 +112,10 @@ def _grid_of(name: str, span: Range, graph: Graph, missing: MissingQuantization,
     wide = name in missing.entering and not summed
     if span.step is not None:
         low, high = (round(end / float(span.step)) for end in (span.low, span.high))
-        dtype = next((dtype for dtype in BYTES if dtype.min <= low and high <= dtype.max), Int(WIDEST))
+        dtype = next((dtype for dtype in BYTES if dtype.min <= low and high <= dtype.max), Int(MAX_BITS))
         if wide or dtype in BYTES:
             return Grid.over(dtype, span.step)
-    return (Precision(WIDEST) if wide else asked).of_data(span)
+    return (Precision(MAX_BITS) if wide else asked).data_grid(span)
 
 
 def _told(grid: Grid, span: Range) -> str:

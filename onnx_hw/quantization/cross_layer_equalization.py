@@ -17,16 +17,16 @@ from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.quantization.biases import Term
-from onnx_hw.quantization.im2col import is_matrix_product, matrix_of
-from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
+from onnx_hw.quantization.biases import BiasTerm
+from onnx_hw.quantization.im2col import is_matrix_product, weight_matrix
+from onnx_hw.quantization.ranges.batched_run import BatchedRun, Frame
 
 SMALLEST = 1 / 64
 """Factor: less is gained for a channel that is smaller still, or that no sample has woken."""
 
 
 @dataclass(frozen=True)
-class Pair:
+class EqualizedPair:
     """Attributes:
     first, second: the products, ``second`` being depthwise.
     between: the nodes from the term of the first to the data of the second; the last makes that.
@@ -41,8 +41,8 @@ class Pair:
         return self.second.inputs[0]
 
 
-def with_equal_channels(
-    model: Model, frames: Sequence[Frame], terms: Mapping[str, Term]
+def equalize_channels(
+    model: Model, frames: Sequence[Frame], terms: Mapping[str, BiasTerm]
 ) -> tuple[Model, dict[str, str]]:
     """The same function; and the new names of values between equalized products, which are other numbers now.
 
@@ -95,7 +95,7 @@ def _repeated(node: Node, factors: np.ndarray, graph: Graph) -> np.ndarray:
     return np.repeat(factors, outputs // factors.size)
 
 
-def _pairs(graph: Graph, terms: Mapping[str, Term]) -> list[Pair]:
+def _pairs(graph: Graph, terms: Mapping[str, BiasTerm]) -> list[EqualizedPair]:
     readers, outputs = readers_of(graph.nodes), {value.name for value in graph.outputs}
     found = []
     for node in graph.nodes:
@@ -109,7 +109,7 @@ def _pairs(graph: Graph, terms: Mapping[str, Term]) -> list[Pair]:
             is_term = not between and terms[node.outputs[0]].name in reader.inputs
             if not is_term and not (between and _passes_factors(reader)):
                 if between and reader.outputs[0] in terms and _is_depthwise(reader, name, graph, count):
-                    found.append(Pair(node, reader, tuple(between)))
+                    found.append(EqualizedPair(node, reader, tuple(between)))
                 break
             between.append(reader)
             (name,) = reader.outputs
@@ -125,14 +125,14 @@ def _is_depthwise(node: Node, data: str, graph: Graph, channels: int) -> bool:
     place = facts_of(node).weights
     if place is None or not is_matrix_product(node) or node.inputs[0] != data or channels < 2:
         return False
-    return len(matrix_of(node, graph.constants[node.inputs[place.at]])) == channels
+    return len(weight_matrix(node, graph.constants[node.inputs[place.at]])) == channels
 
 
 def _largest(graph: Graph, frames: Sequence[Frame], names: set[str]) -> dict[str, np.ndarray]:
     """(channels,) how large each channel may become: the largest absolute value of all samples, and as much larger as
     that is than in all others.
     """
-    samples, found = SideBySide(graph, frames), dict[str, np.ndarray]()
+    samples, found = BatchedRun(graph, frames), dict[str, np.ndarray]()
     for node in graph.nodes:
         samples.step(node)
         for name in names.intersection(node.outputs):

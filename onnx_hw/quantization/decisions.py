@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.quantization.ranges.mse import Chosen
+from onnx_hw.quantization.ranges.mse import MseRange
 from onnx_hw.samples.sqnr import NoiseStatistics
 
 
@@ -35,7 +35,7 @@ class StoredTerm:
 
 
 @dataclass(frozen=True)
-class Held:
+class QuantError:
     """A value on samples, as the integers so far make it, beside the value in floats.
 
     Attributes:
@@ -66,7 +66,7 @@ class IntegerDecisions:
     data: dict[str, Grid] = field(default_factory=dict)
     weights: dict[str, StoredWeights] = field(default_factory=dict)
     terms: dict[str, StoredTerm | np.ndarray] = field(default_factory=dict)
-    ranges: dict[str, Chosen] = field(default_factory=dict)
-    held: dict[str, Held] = field(default_factory=dict)
+    ranges: dict[str, MseRange] = field(default_factory=dict)
+    held: dict[str, QuantError] = field(default_factory=dict)
     noises: dict[str, np.ndarray] = field(default_factory=dict)
     classes: tuple[np.ndarray, np.ndarray] | None = None

@@ -9,20 +9,20 @@ import numpy as np
 from onnx_hw.exact.grid import Grid
 
 
-def rounded_to(grid: Grid, numbers: np.ndarray) -> np.ndarray:
+def fake_quantize(grid: Grid, numbers: np.ndarray) -> np.ndarray:
     """What the integers of numbers stand for; the grid has one step."""
     (step,), (zero,) = grid.step, grid.zero_point
     with np.errstate(over="ignore"):  # the last integer may lie beyond float32
         return ((grid.integers(numbers) - float(zero)) * float(step)).astype(np.float32)
 
 
-def reach_of(grid: Grid) -> tuple[float, float]:
+def representable_range(grid: Grid) -> tuple[float, float]:
     """The numbers between which nothing saturates; the grid has one step."""
     (step,), (zero,) = grid.step, grid.zero_point
     return float((grid.low - zero - Fraction(1, 2)) * step), float((grid.high - zero + Fraction(1, 2)) * step)
 
 
-def dequantized(integers: np.ndarray, grid: Grid, axis: int) -> np.ndarray:
+def dequantize(integers: np.ndarray, grid: Grid, axis: int) -> np.ndarray:
     """What integers stand for.
 
     Args:

@@ -71,7 +71,7 @@ class ColumnStatistics:
         return np.diagonal(self.covariance, axis1=1, axis2=2)
 
 
-def towards_floats(weights: np.ndarray, columns: np.ndarray, targets: np.ndarray) -> np.ndarray:
+def fit_to_floats(weights: np.ndarray, columns: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Weights whose sums of the quantized data are nearer to those in floats: a ridge regression of what is missing.
 
     How much of it serves new samples the two halves of the rows say of each other; it may be nothing.
@@ -106,7 +106,7 @@ def _ridge(data: np.ndarray, missing: np.ndarray) -> np.ndarray:
     return found
 
 
-def scales_for(weights: np.ndarray, columns: ColumnStatistics, greatest: int) -> np.ndarray:
+def search_scales(weights: np.ndarray, columns: ColumnStatistics, greatest: int) -> np.ndarray:
     """(groups, outputs) the scales that lose least; any serves an output of zeros: that of the largest weight.
 
     Args:
@@ -141,7 +141,7 @@ def _best(scale: np.ndarray, factors: np.ndarray, lost: Callable[[np.ndarray], n
     return best
 
 
-def rounded(
+def gptq_round(
     weights: np.ndarray, columns: ColumnStatistics, scale: np.ndarray, zero: np.ndarray, low: int, high: int
 ) -> np.ndarray:
     """(groups, outputs, columns) int64: integers q that stand for scale · (q − zero).

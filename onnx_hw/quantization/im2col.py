@@ -21,7 +21,7 @@ def _is_matrix(node: Node) -> bool:
     return place is not None and place.rank == 2
 
 
-def columns_of(node: Node, data: np.ndarray, weights: np.ndarray, result: tuple[int, ...]) -> np.ndarray:
+def im2col(node: Node, data: np.ndarray, weights: np.ndarray, result: tuple[int, ...]) -> np.ndarray:
     """(groups, rows, columns) of float64, one row per place of the result.
 
     Args:
@@ -38,7 +38,7 @@ def columns_of(node: Node, data: np.ndarray, weights: np.ndarray, result: tuple[
     return float(node.attributes.get("alpha", 1.0)) * numbers.reshape(1, -1, numbers.shape[-1])
 
 
-def matrix_of(node: Node, weights: np.ndarray) -> np.ndarray:
+def weight_matrix(node: Node, weights: np.ndarray) -> np.ndarray:
     """(groups, outputs of a group, columns); outputs are in order."""
     if not _is_matrix(node):
         group = int(node.attributes.get("group", 1))
@@ -46,7 +46,7 @@ def matrix_of(node: Node, weights: np.ndarray) -> np.ndarray:
     return (weights if node.attributes.get("transB", 0) else weights.T)[None]
 
 
-def weights_of(node: Node, matrix: np.ndarray, like: np.ndarray) -> np.ndarray:
+def matrix_to_weights(node: Node, matrix: np.ndarray, like: np.ndarray) -> np.ndarray:
     """A matrix in the shape of the weights."""
     turned = _is_matrix(node) and not node.attributes.get("transB", 0)
     return (matrix[0].T if turned else matrix).reshape(like.shape)

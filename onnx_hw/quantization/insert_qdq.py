@@ -111,7 +111,7 @@ class _Rewriter:
         grid = self.known.data.get(name)
         if grid is None:
             assert span is not None  # of a value whose integers are not known
-            grid = self.scheme.of_value(name).of_data(span)
+            grid = self.scheme.data_precision(name).data_grid(span)
         element_type, version = _held_as(grid)
         scale_name, zero_name = self._scales(name, grid, element_type)
         if grid.dtype != INTEGER_TYPES[element_type]:
@@ -171,7 +171,7 @@ class _Rewriter:
             )
         axis = at.axis_of_outputs(node, weights.ndim)
         known = self.known.weights.get(node.outputs[0])
-        grid = self.scheme.of_node(node.label).of_weights(weights, axis) if known is None else known.grid
+        grid = self.scheme.weight_precision(node.label).weight_grid(weights, axis) if known is None else known.grid
         integers = grid.integers(weights, axis) if known is None else known.integers
         return self._constant(nodes, f"{name}/{node.label}", integers, grid, axis)
 

@@ -10,36 +10,36 @@ import numpy as np
 
 from onnx_hw.lower.host_prefix import is_obstacle, values_of_head
 from onnx_hw.messages.invariants import refuse
-from onnx_hw.onnx.canonicalize.canonicalize import prepared
-from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
-from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_factors_into_weights
+from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
+from onnx_hw.onnx.canonicalize.cast_to_float32 import cast_to_float32
+from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_scales_into_weights
 from onnx_hw.onnx.evaluate.fold_constants import drop_unneeded
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.graph.verify_model import faults_of_folded
-from onnx_hw.quantization.biases import Term, with_terms
-from onnx_hw.quantization.cross_layer_equalization import with_equal_channels
-from onnx_hw.quantization.decisions import Held, IntegerDecisions
+from onnx_hw.quantization.biases import BiasTerm, separate_biases
+from onnx_hw.quantization.cross_layer_equalization import equalize_channels
+from onnx_hw.quantization.decisions import IntegerDecisions, QuantError
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.insert_qdq import insert_quantization
-from onnx_hw.quantization.mixed_precision.cost import costs_of
-from onnx_hw.quantization.mixed_precision.logits import ends_of
-from onnx_hw.quantization.mixed_precision.search import WIDTHS, Widths, choose_widths
-from onnx_hw.quantization.mixed_precision.sensitivity import noises_of
-from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost, lost_by_tensor
+from onnx_hw.quantization.mixed_precision.cost import estimate_costs
+from onnx_hw.quantization.mixed_precision.logits import find_logits
+from onnx_hw.quantization.mixed_precision.search import WIDTHS, ChosenWidths, choose_widths
+from onnx_hw.quantization.mixed_precision.sensitivity import measure_noise
+from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss, loss_by_tensor
 from onnx_hw.quantization.placement import choose_quantized_values
-from onnx_hw.quantization.ranges.assume import assumed_ranges
-from onnx_hw.quantization.ranges.batched_run import Frame, samples_of, stride_of
-from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, Ranges, SampleRanges
-from onnx_hw.quantization.ranges.mse import Chosen
+from onnx_hw.quantization.ranges.assume import assume_ranges
+from onnx_hw.quantization.ranges.batched_run import Frame, pick_samples, sample_stride
+from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, RangeSource, SampleRanges
+from onnx_hw.quantization.ranges.mse import MseRange
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
-from onnx_hw.quantization.sequential_ptq import integers_by_effect
+from onnx_hw.quantization.sequential_ptq import choose_integers
 from onnx_hw.runtime.options import OutputKind
 
 
-def with_factors_in_weights(model: Model) -> Model:
-    """The same function as a ``prepared`` model, in float32 and with factors in the weights."""
-    factored = drop_unneeded(fold_factors_into_weights(in_float32(model)))
-    refuse("model", faults_of_folded(factored), "fold_factors_into_weights")
+def prepare_floats(model: Model) -> Model:
+    """The same function as a ``canonicalize`` model, in float32 and with factors in the weights."""
+    factored = drop_unneeded(fold_scales_into_weights(cast_to_float32(model)))
+    refuse("model", faults_of_folded(factored), "fold_scales_into_weights")
     return factored
 
 
@@ -53,45 +53,45 @@ def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray], scheme:
     Raises:
         UserError: a value is not finite during calibration; the scheme names what is not quantized.
     """
-    return quantize_factored(
-        with_factors_in_weights(prepared(model)), SampleRanges(frames, scheme.ranges), scheme
+    return quantize_prepared_floats(
+        prepare_floats(canonicalize(model)), SampleRanges(frames, scheme.ranges), scheme
     ).model
 
 
 def quantize_without_data(model: Model) -> Model:
     """The QDQ model with assumed ranges: one like that of real data in all but its scales. The model is not run."""
-    return quantize_factored(with_factors_in_weights(prepared(model)), assumed_ranges).model
+    return quantize_prepared_floats(prepare_floats(canonicalize(model)), assume_ranges).model
 
 
 @dataclass(frozen=True)
 class QuantizedFloats:
     """Attributes:
-    model: the QDQ model, which is ``prepared``.
+    model: the QDQ model, which is ``canonicalize``.
     floats: that it is close to.
     ranges: of the values whose ranges were weighed, by name.
     held: values on samples, in integers beside floats, by the names that they have in ``floats``.
     widths: that were searched for.
-    lost: computes what each tensor loses; nothing where integers were not chosen by their effect.
+    tensor_losses: computes what each tensor loses; nothing where integers were not chosen by their effect.
     """
 
     model: Model
     floats: Model
-    ranges: Mapping[str, Chosen] = field(default_factory=dict)
-    held: Mapping[str, Held] = field(default_factory=dict)
-    widths: Widths | None = None
-    lost: Callable[[], tuple[Lost, ...]] = tuple
+    ranges: Mapping[str, MseRange] = field(default_factory=dict)
+    held: Mapping[str, QuantError] = field(default_factory=dict)
+    widths: ChosenWidths | None = None
+    tensor_losses: Callable[[], tuple[TensorLoss, ...]] = tuple
 
 
-def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) -> QuantizedFloats:
+def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme = DEFAULT) -> QuantizedFloats:
     """The QDQ model of one with its factors in the weights.
 
     Where samples are known and nobody asks for ranges of another kind, all integers are chosen by their effect.
     """
-    if not isinstance(ranges, SampleRanges) or ranges.method is not RangeMethod.LEAST_LOSS:
+    if not isinstance(ranges, SampleRanges) or ranges.method is not RangeMethod.MSE:
         return QuantizedFloats(_quantized(model, ranges, scheme), model)
-    plain, terms = with_terms(model)
-    samples = samples_of(ranges.frames)
-    equal, renamed = with_equal_channels(plain, samples, terms)
+    plain, terms = separate_biases(model)
+    samples = pick_samples(ranges.frames)
+    equal, renamed = equalize_channels(plain, samples, terms)
     asked = {renamed.get(name, name): precision for name, precision in scheme.data_overrides.items()}
     scheme = replace(scheme, data_overrides=asked)
     head, points = _points(equal, scheme)
@@ -102,10 +102,10 @@ def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) ->
         scheme = widths.scheme
         found = {names.get(name, name): precision for name, precision in scheme.data_overrides.items()}
         widths = replace(widths, scheme=replace(scheme, data_overrides=found))
-    chosen = integers_by_effect(equal, points, samples, spans, terms, scheme)
+    chosen = choose_integers(equal, points, samples, spans, terms, scheme)
     held = {names.get(name, name): of for name, of in chosen.held.items()}
     quantized = _inserted(equal, points, spans, head, scheme, chosen)
-    lost = partial(lost_by_tensor, equal.graph, samples, terms, chosen, names)
+    lost = partial(loss_by_tensor, equal.graph, samples, terms, chosen, names)
     return QuantizedFloats(quantized, plain, chosen.ranges, held, widths, lost)
 
 
@@ -116,22 +116,22 @@ def _widths(
     samples: Sequence[Frame],
     seen: SampleRanges,
     spans: Mapping[str, Range],
-    terms: Mapping[str, Term],
+    terms: Mapping[str, BiasTerm],
     scheme: Scheme,
-) -> Widths:
+) -> ChosenWidths:
     """Those that reach a goal; see ``choose_widths.py``."""
     graph = model.graph
-    labels = None if seen.labels is None else seen.labels[:: stride_of(seen.frames)]
+    labels = None if seen.labels is None else seen.labels[:: sample_stride(seen.frames)]
 
     def quantize(tried: Scheme, learned: Sequence[Frame], judges: Sequence[Frame]) -> IntegerDecisions:
-        return integers_by_effect(model, points, learned, spans, terms, tried, judges)
+        return choose_integers(model, points, learned, spans, terms, tried, judges)
 
-    noises = noises_of(graph, points, samples, spans, scheme, WIDTHS)
-    costs = costs_of(graph, points, WIDTHS)
-    return choose_widths(goal, scheme, samples, labels, ends_of(graph), noises, costs, quantize)
+    noises = measure_noise(graph, points, samples, spans, scheme, WIDTHS)
+    costs = estimate_costs(graph, points, WIDTHS)
+    return choose_widths(goal, scheme, samples, labels, find_logits(graph), noises, costs, quantize)
 
 
-def _quantized(model: Model, ranges: Ranges, scheme: Scheme) -> Model:
+def _quantized(model: Model, ranges: RangeSource, scheme: Scheme) -> Model:
     head, points = _points(model, scheme)
     return _inserted(model, points, ranges(model, points), head, scheme)
 
@@ -139,7 +139,7 @@ def _quantized(model: Model, ranges: Ranges, scheme: Scheme) -> Model:
 def _points(model: Model, scheme: Scheme) -> tuple[Collection[str], Collection[str]]:
     """What the host computes before, and the values that get integers."""
     head = values_of_head(model.graph, lambda node: is_obstacle(node, model.graph))
-    return head, sorted(choose_quantized_values(model, head, outputs=scheme.leaving is OutputKind.INT8))
+    return head, sorted(choose_quantized_values(model, head, outputs=scheme.output is OutputKind.INT8))
 
 
 def _inserted(

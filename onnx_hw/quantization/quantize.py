@@ -7,20 +7,20 @@ from dataclasses import dataclass, field, replace
 
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import user_error
-from onnx_hw.onnx.canonicalize.canonicalize import prepared
-from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
+from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
+from onnx_hw.onnx.canonicalize.cast_to_float32 import cast_to_float32
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import require_samples
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
-from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames
+from onnx_hw.onnx.canonicalize.unbatch import split_batch
 from onnx_hw.onnx.check.supported import require_capability
 from onnx_hw.onnx.graph.model import Model
-from onnx_hw.quantization.complete import import_completed
-from onnx_hw.quantization.decisions import Held
-from onnx_hw.quantization.mixed_precision.search import Widths
-from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost
-from onnx_hw.quantization.post_training import QuantizedFloats, quantize_factored, with_factors_in_weights
-from onnx_hw.quantization.ranges.calibrate import Ranges
-from onnx_hw.quantization.ranges.mse import Chosen
+from onnx_hw.quantization.complete import complete_and_lower
+from onnx_hw.quantization.decisions import QuantError
+from onnx_hw.quantization.mixed_precision.search import ChosenWidths
+from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss
+from onnx_hw.quantization.post_training import QuantizedFloats, prepare_floats, quantize_prepared_floats
+from onnx_hw.quantization.ranges.calibrate import RangeSource
+from onnx_hw.quantization.ranges.mse import MseRange
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
 
 
@@ -37,7 +37,7 @@ class Quantized:
         ranges: of values whose ranges were weighed: what they are expected to cost.
         held: values on samples, in integers beside floats, by the names that they have in the prepared model.
         widths: that were searched for, to reach a goal.
-        lost: computes what each tensor loses, the one that loses most first; nothing for integers that came along.
+        tensor_losses: function that computes the losses, the largest first; empty for integers of the model.
     """
 
     network: Network
@@ -45,10 +45,10 @@ class Quantized:
     brings: bool = True
     floats: tuple[Model, Model] | None = None
     chosen: Mapping[str, str] = field(default_factory=dict)
-    ranges: Mapping[str, Chosen] = field(default_factory=dict)
-    held: Mapping[str, Held] = field(default_factory=dict)
-    widths: Widths | None = None
-    lost: Callable[[], tuple[Lost, ...]] = tuple
+    ranges: Mapping[str, MseRange] = field(default_factory=dict)
+    held: Mapping[str, QuantError] = field(default_factory=dict)
+    widths: ChosenWidths | None = None
+    tensor_losses: Callable[[], tuple[TensorLoss, ...]] = tuple
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ def prepare_model(model: Model) -> PreparedModel:
     Raises:
         UserError: everything that hardware cannot do; a tensor is too large; the model is not typed.
     """
-    model, _ = batch_as_frames(model)
+    model, _ = split_batch(model)
     require_capability(model)
-    canonical = prepared(model)
+    canonical = canonicalize(model)
     return PreparedModel(model, canonical, is_quantized(model) or is_quantized(canonical))
 
 
-def quantize_model(prepared_model: PreparedModel, ranges: Ranges | None, scheme: Scheme | None = None) -> Quantized:
+def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: Scheme | None = None) -> Quantized:
     """Return the network of a model.
 
     Args:
@@ -90,7 +90,7 @@ def quantize_model(prepared_model: PreparedModel, ranges: Ranges | None, scheme:
             integers at all and ``ranges`` is None; a scheme is given and there is nothing to choose, or it names what
             is not quantized.
     """
-    model, ready, brings = prepared_model.model, prepared_model.canonical, prepared_model.brings
+    model, ready, brings = prepared.model, prepared.canonical, prepared.brings
     chosen_by, floats = scheme or DEFAULT, None
     made: QuantizedFloats | None = None
     if not brings and ranges is None:
@@ -102,10 +102,10 @@ def quantize_model(prepared_model: PreparedModel, ranges: Ranges | None, scheme:
             stage="quantize",
         )
     if not brings and ranges is not None:
-        made = quantize_factored(with_factors_in_weights(ready), ranges, chosen_by)
+        made = quantize_prepared_floats(prepare_floats(ready), ranges, chosen_by)
         ready, floats = made.model, (model, made.floats)
         chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={}, goal=None)  # they have been obeyed
-    network, completed, chosen = import_completed(ready, ranges, chosen_by)
+    network, completed, chosen = complete_and_lower(ready, ranges, chosen_by)
     if scheme is not None and floats is None and not chosen:
         raise user_error(
             "scheme",
@@ -114,8 +114,8 @@ def quantize_model(prepared_model: PreparedModel, ranges: Ranges | None, scheme:
             stage="quantize",
         )
     if chosen and floats is None:
-        floats = model, in_float32(ready)
+        floats = model, cast_to_float32(ready)
     quantized = Quantized(network, completed if floats else model, brings, floats, chosen)
     if made is None:
         return quantized
-    return replace(quantized, ranges=made.ranges, held=made.held, widths=made.widths, lost=made.lost)
+    return replace(quantized, ranges=made.ranges, held=made.held, widths=made.widths, tensor_losses=made.tensor_losses)

@@ -32,7 +32,7 @@ STEP_BITS = 16
 MOST_TERM = (1 << 31) - 1
 
 
-def with_short_step(grid: Grid) -> Grid:
+def shorten_step(grid: Grid) -> Grid:
     """A grid of data whose step has few digits; it is coarser by at most 2^-15."""
     (step,) = grid.step
     unit = Fraction(2) ** (floor(log2(step)) - (STEP_BITS - 1))
@@ -75,7 +75,7 @@ class RequantizerScale:
         return np.array(units, dtype=np.int64) if max(map(abs, units)) <= MOST_TERM else None
 
 
-def designed(scales: Sequence[float], data: Grid, result: Grid, reach: int) -> RequantizerScale | None:
+def design_scale(scales: Sequence[float], data: Grid, result: Grid, reach: int) -> RequantizerScale | None:
     """The design whose steps of weights are those scales, or a little coarser; one per output, positive.
 
     None where the outputs differ so much that short multipliers would make some far coarser: the weights of an output

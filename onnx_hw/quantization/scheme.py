@@ -16,7 +16,7 @@ from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod
 from onnx_hw.runtime.options import OutputKind
 
-WIDEST = 16
+MAX_BITS = 16
 """Bits."""
 
 
@@ -36,15 +36,15 @@ class Precision:
 
     def __post_init__(self) -> None:
         least = 1 + self.symmetric
-        if not least <= self.bits <= WIDEST:
+        if not least <= self.bits <= MAX_BITS:
             kind = "symmetric integers" if self.symmetric else "integers"
-            raise _error(f"{kind} must have {least} to {WIDEST} bits, not {self.bits}")
+            raise _error(f"{kind} must have {least} to {MAX_BITS} bits, not {self.bits}")
 
     @property
     def dtype(self) -> Int:
         return Int(self.bits)
 
-    def of_data(self, span: Range) -> Grid:
+    def data_grid(self, span: Range) -> Grid:
         """The grid for numbers of a range, with an integer for 0; the step is a float32."""
         low, high, dtype = min(span.low, 0.0), max(span.high, 0.0), self.dtype
         size, count = (max(-low, high), dtype.max) if self.symmetric else (high - low, dtype.max - dtype.min)
@@ -52,7 +52,7 @@ class Precision:
         zero = 0 if self.symmetric else int(np.clip(round(dtype.min - low / step), dtype.min, dtype.max))
         return Grid.over(dtype, Fraction(step), zero)
 
-    def of_weights(self, weights: np.ndarray, axis: int) -> Grid:
+    def weight_grid(self, weights: np.ndarray, axis: int) -> Grid:
         """The grid for finite weights, with an integer for 0; steps are float32, one or one per output.
 
         Args:
@@ -80,7 +80,7 @@ class Scheme:
         data: of values.
         weights: of the constants of products.
         ranges: what of the samples a range is taken from.
-        leaving: what leaves the hardware.
+        output: what leaves the hardware.
         data_overrides: of single values, by name.
         weight_overrides: of the weights of single nodes, by the node's name, or that of its output if it has none.
         goal: the bits of everything that has none of its own are searched for.
@@ -88,8 +88,8 @@ class Scheme:
 
     data: Precision = Precision()
     weights: Precision = Precision(symmetric=True, per_channel=True)
-    ranges: RangeMethod = RangeMethod.LEAST_LOSS
-    leaving: OutputKind = OutputKind.ACCUMULATORS
+    ranges: RangeMethod = RangeMethod.MSE
+    output: OutputKind = OutputKind.ACCUMULATORS
     data_overrides: Mapping[str, Precision] = field(default_factory=dict)
     weight_overrides: Mapping[str, Precision] = field(default_factory=dict)
     goal: Goal | None = None
@@ -97,13 +97,13 @@ class Scheme:
     def __post_init__(self) -> None:
         if self.data.per_channel or any(precision.per_channel for precision in self.data_overrides.values()):
             raise _error("data must have one scale, not one per channel")
-        if self.goal is not None and self.ranges is not RangeMethod.LEAST_LOSS:
+        if self.goal is not None and self.ranges is not RangeMethod.MSE:
             raise _error("to reach a goal ranges must be those of the least loss")
 
-    def of_value(self, name: str) -> Precision:
+    def data_precision(self, name: str) -> Precision:
         return self.data_overrides.get(name, self.data)
 
-    def of_node(self, label: str) -> Precision:
+    def weight_precision(self, label: str) -> Precision:
         return self.weight_overrides.get(label, self.weights)
 
     def check_names(self, values: Collection[str], nodes: Collection[str]) -> None:

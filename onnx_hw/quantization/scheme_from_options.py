@@ -17,14 +17,14 @@ from pathlib import Path
 from onnx_hw.messages.errors import Problem, UserError, user_error
 from onnx_hw.messages.toml import quoted, read_toml
 from onnx_hw.quantization.goal import Goal
-from onnx_hw.quantization.scheme import DEFAULT, WIDEST, Precision, Scheme
+from onnx_hw.quantization.scheme import DEFAULT, MAX_BITS, Precision, Scheme
 from onnx_hw.runtime.options import QuantizeOptions
 
 LARGEST = 1 << 22
 """Bytes of a file."""
 
 
-def scheme_of(asked: QuantizeOptions) -> Scheme | None:
+def scheme_from_options(asked: QuantizeOptions) -> Scheme | None:
     """None where nothing is asked for.
 
     Raises:
@@ -41,18 +41,18 @@ def scheme_of(asked: QuantizeOptions) -> Scheme | None:
         goal = Goal(asked.sqnr, asked.accuracy_loss)
     single = {"weights": dict[str, int](), "data": dict[str, int]()}
     if asked.precision is not None:
-        single = read_widths(asked.precision)
+        single = read_precision_file(asked.precision)
     return Scheme(
         data=data,
         weights=weights,
-        leaving=asked.output or DEFAULT.leaving,
+        output=asked.output or DEFAULT.output,
         data_overrides={name: replace(data, bits=bits) for name, bits in single["data"].items()},
         weight_overrides={name: replace(weights, bits=bits) for name, bits in single["weights"].items()},
         goal=goal,
     )
 
 
-def precision_text(scheme: Scheme) -> str:
+def format_precision_file(scheme: Scheme) -> str:
     """The file with which a scheme is repeated."""
     lines = []
     for table, overrides in (("weights", scheme.weight_overrides), ("data", scheme.data_overrides)):
@@ -60,7 +60,7 @@ def precision_text(scheme: Scheme) -> str:
     return "\n".join(lines)
 
 
-def read_widths(path: Path) -> dict[str, dict[str, int]]:
+def read_precision_file(path: Path) -> dict[str, dict[str, int]]:
     """The bits that a file gives, by its tables.
 
     Raises:
@@ -75,8 +75,8 @@ def read_widths(path: Path) -> dict[str, dict[str, int]]:
             continue
         least = _least(table)
         for name, bits in entries.items():
-            if not isinstance(bits, int) or isinstance(bits, bool) or not least <= bits <= WIDEST:
-                problems.append(_problem(path, f"the bits of `{name}` in [{table}] must be {least} to {WIDEST}"))
+            if not isinstance(bits, int) or isinstance(bits, bool) or not least <= bits <= MAX_BITS:
+                problems.append(_problem(path, f"the bits of `{name}` in [{table}] must be {least} to {MAX_BITS}"))
             else:
                 found[table][name] = bits
     if problems:

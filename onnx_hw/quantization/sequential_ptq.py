@@ -19,17 +19,17 @@ from onnx_hw.onnx.graph.dependencies import readers_of
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.quantization.biases import Term
-from onnx_hw.quantization.decisions import Held, IntegerDecisions, StoredTerm, StoredWeights
-from onnx_hw.quantization.dequantize import dequantized, reach_of, rounded_to
-from onnx_hw.quantization.gptq_rounding import ColumnStatistics, rounded, scales_for, towards_floats
-from onnx_hw.quantization.im2col import columns_of, is_matrix_product, matrix_of, weights_of
-from onnx_hw.quantization.mixed_precision.logits import ends_of
-from onnx_hw.quantization.mixed_precision.sensitivity import products_of
-from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
+from onnx_hw.quantization.biases import BiasTerm
+from onnx_hw.quantization.decisions import IntegerDecisions, QuantError, StoredTerm, StoredWeights
+from onnx_hw.quantization.dequantize import dequantize, fake_quantize, representable_range
+from onnx_hw.quantization.gptq_rounding import ColumnStatistics, fit_to_floats, gptq_round, search_scales
+from onnx_hw.quantization.im2col import im2col, is_matrix_product, matrix_to_weights, weight_matrix
+from onnx_hw.quantization.mixed_precision.logits import find_logits
+from onnx_hw.quantization.mixed_precision.sensitivity import weighted_products
+from onnx_hw.quantization.ranges.batched_run import BatchedRun, Frame
 from onnx_hw.quantization.ranges.calibrate import Range
-from onnx_hw.quantization.ranges.mse import Chosen, least_loss
-from onnx_hw.quantization.requantizer_friendly_scales import RequantizerScale, designed, with_short_step
+from onnx_hw.quantization.ranges.mse import MseRange, mse_range
+from onnx_hw.quantization.requantizer_friendly_scales import RequantizerScale, design_scale, shorten_step
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.sqnr import NoiseStatistics
 
@@ -46,12 +46,12 @@ FEW_ROWS = 16
 """A term is believed to be off by the mean of so many rows but for the share rows / (rows + FEW_ROWS)."""
 
 
-def integers_by_effect(
+def choose_integers(
     model: Model,
     points: Collection[str],
     frames: Sequence[Frame],
     spans: Mapping[str, Range],
-    terms: Mapping[str, Term],
+    terms: Mapping[str, BiasTerm],
     scheme: Scheme,
     watched: Sequence[Frame] = (),
 ) -> IntegerDecisions:
@@ -77,12 +77,12 @@ class _Ranges:
 
     def __init__(self, graph: Graph, points: Collection[str], spans: Mapping[str, Range], scheme: Scheme) -> None:
         self.graph, self.points, self.spans, self.scheme = graph, points, spans, scheme
-        self.tensors = len(points) + len(products_of(graph))
+        self.tensors = len(points) + len(weighted_products(graph))
         self.grids: dict[str, Grid] = {}
-        self.chosen: dict[str, Chosen] = {}
+        self.chosen: dict[str, MseRange] = {}
 
     def of(self, frames: Sequence[Frame]) -> dict[str, Grid]:
-        samples = SideBySide(self.graph, frames)
+        samples = BatchedRun(self.graph, frames)
         for value in self.graph.inputs:
             self._settle(value.name, samples)
         for node in self.graph.nodes:
@@ -92,38 +92,38 @@ class _Ranges:
             samples.release(node)
         return self.grids
 
-    def _settle(self, name: str, samples: SideBySide) -> None:
+    def _settle(self, name: str, samples: BatchedRun) -> None:
         if name not in self.points:
             return
-        precision, span = self.scheme.of_value(name), self.spans[name]
+        precision, span = self.scheme.data_precision(name), self.spans[name]
         if span.step is not None and not precision.symmetric:
             low, high = (round(end / float(span.step)) for end in (min(span.low, 0.0), max(span.high, 0.0)))
             dtype = precision.dtype
             if high - low <= dtype.max - dtype.min:  # nothing is lost
-                self.grids[name] = with_short_step(Grid.over(dtype, span.step, dtype.min - low))
+                self.grids[name] = shorten_step(Grid.over(dtype, span.step, dtype.min - low))
                 return
-        chosen = least_loss(samples.of(name), precision.bits, tensors=self.tensors, symmetric=precision.symmetric)
+        chosen = mse_range(samples.of(name), precision.bits, tensors=self.tensors, symmetric=precision.symmetric)
         self.chosen[name] = chosen
-        self.grids[name] = with_short_step(precision.of_data(Range(chosen.low, chosen.high)))
+        self.grids[name] = shorten_step(precision.data_grid(Range(chosen.low, chosen.high)))
 
 
 class _Weights:
     """The second pass, in floats and in integers: weights and terms."""
 
-    def __init__(self, graph: Graph, grids: dict[str, Grid], terms: Mapping[str, Term], scheme: Scheme) -> None:
+    def __init__(self, graph: Graph, grids: dict[str, Grid], terms: Mapping[str, BiasTerm], scheme: Scheme) -> None:
         self.graph, self.grids, self.terms, self.scheme = graph, grids, terms, scheme
-        self.readers, self.ends = readers_of(graph.nodes), ends_of(graph)
+        self.readers, self.ends = readers_of(graph.nodes), find_logits(graph)
         self.carried = dict(grids)  # and what has the same integers
         self.found = IntegerDecisions(grids)
-        self.exact: SideBySide
-        self.given: SideBySide
+        self.exact: BatchedRun
+        self.given: BatchedRun
         self.learned = 0  # samples; behind them are those that are watched
         self.told = slice(0)
 
     def of(self, frames: Sequence[Frame], watched: Sequence[Frame]) -> IntegerDecisions:
         self.learned = len(frames)
         self.told = slice(len(frames), None) if watched else slice(MOST_TOLD)
-        self.exact, self.given = (SideBySide(self.graph, [*frames, *watched]) for _ in range(2))
+        self.exact, self.given = (BatchedRun(self.graph, [*frames, *watched]) for _ in range(2))
         for value in self.graph.inputs:
             self._snap(value.name)
         for node in self.graph.nodes:
@@ -144,11 +144,11 @@ class _Weights:
         held = arrived
         if name in self.grids:
             for values in self.given.values:
-                values[name] = rounded_to(self.grids[name], values[name])
-            low, high = map(np.float64, reach_of(self.grids[name]))  # more than the data's own floats may hold
+                values[name] = fake_quantize(self.grids[name], values[name])
+            low, high = map(np.float64, representable_range(self.grids[name]))  # wider than the floats of the data
             beyond = sum(int(((x < low) | (x > high)).sum()) for x in self.exact.of(name)[self.told])
             held = self._likeness(name)
-        self.found.held[name] = Held(arrived, held, beyond / max(1, arrived.values))
+        self.found.held[name] = QuantError(arrived, held, beyond / max(1, arrived.values))
         if name in self.ends:
             self.found.noises[name] = np.array([likeness.noise for likeness in self._each(name)])
         if self.ends and name == self.ends[0]:
@@ -172,18 +172,18 @@ class _Weights:
         if place is None or weights is None or not np.isfinite(weights).all():
             self.given.step(node, {name: self._term(name) for name in node.inputs if name in self.found.terms})
             return
-        axis, precision = place.axis_of_outputs(node, weights.ndim), self.scheme.of_node(node.label)
+        axis, precision = place.axis_of_outputs(node, weights.ndim), self.scheme.weight_precision(node.label)
         result = node.outputs[0]
         design: RequantizerScale | None = None
         columns = self._columns(node, weights) if node.outputs[0] in self.terms else None
         if columns is not None:
-            matrix = matrix_of(node, weights).astype(np.float64)
+            matrix = weight_matrix(node, weights).astype(np.float64)
             targets = self._targets(node, columns, len(matrix))
-            matrix = towards_floats(matrix, columns, targets)
+            matrix = fit_to_floats(matrix, columns, targets)
             known = ColumnStatistics.of(columns)
-            grid = precision.of_weights(weights, axis)
+            grid = precision.weight_grid(weights, axis)
             if precision.symmetric and precision.per_channel:
-                scales = scales_for(matrix, known, grid.high).reshape(-1)
+                scales = search_scales(matrix, known, grid.high).reshape(-1)
                 design = self._designed(node, scales, grid.high * matrix.shape[2])
                 steps = design.steps if design else tuple(Fraction(float(np.float32(scale))) for scale in scales)
                 grid = Grid.over(grid.dtype, steps).within(grid.low, grid.high)
@@ -191,12 +191,12 @@ class _Weights:
                 np.broadcast_to([float(number) for number in numbers], matrix[:, :, 0].size).reshape(matrix.shape[:2])
                 for numbers in (grid.step, grid.zero_point)
             )
-            integers = weights_of(node, rounded(matrix, known, scale, zero, grid.low, grid.high), weights)
+            integers = matrix_to_weights(node, gptq_round(matrix, known, scale, zero, grid.low, grid.high), weights)
         else:
-            grid = precision.of_weights(weights, axis)
+            grid = precision.weight_grid(weights, axis)
             integers = grid.integers(weights, axis)
         self.found.weights[result] = StoredWeights(integers, grid)
-        self.given.step(node, {node.inputs[place.at]: dequantized(integers, grid, axis)})
+        self.given.step(node, {node.inputs[place.at]: dequantize(integers, grid, axis)})
         if node.outputs[0] in self.terms:
             self._make_up(self.terms[node.outputs[0]], result, design)
 
@@ -214,7 +214,7 @@ class _Weights:
         parts = []
         try:
             for array, result in zip(data, exact, strict=True):
-                rows = columns_of(node, array, weights, result.shape)
+                rows = im2col(node, array, weights, result.shape)
                 if rows.shape[2] > MOST_COLUMNS:
                     return None
                 parts.append(rows[:, :: _stride(rows.shape[1], len(data))])
@@ -250,9 +250,9 @@ class _Weights:
             result = reader.outputs[0]
         if data is None:
             return None
-        return designed([float(scale) for scale in scales], data, self.grids[result], most * (data.high - data.low))
+        return design_scale([float(scale) for scale in scales], data, self.grids[result], most * (data.high - data.low))
 
-    def _make_up(self, term: Term, result: str, design: RequantizerScale | None) -> None:
+    def _make_up(self, term: BiasTerm, result: str, design: RequantizerScale | None) -> None:
         """The term that makes the mean of the sums what it is in floats."""
         stored = self.graph.constants[term.name]
         others = tuple(k for k in range(stored.ndim) if k != term.axis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated
 
-from onnx_hw.prove.circuit.directed_vectors import Reach
+from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Reached:
     of_ends: Annotated[int, "such ends: two of every sum, and two of every requantizer's and table's argument"]
 
 
-def describe_reach(reached: Reach) -> Reached | None:
+def describe_reach(reached: DirectedVectorResult) -> Reached | None:
     """None where there are no such cores."""
     if not reached.of_cores:
         return None

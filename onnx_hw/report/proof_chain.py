@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from onnx_hw.messages.errors import Problem, ToolProblem, UserError
-from onnx_hw.prove.circuit.directed_vectors import Reach
+from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.prove.model.golden_vs_reference import Agreement
@@ -94,7 +94,7 @@ def broken_reference_golden(error: UserError) -> ChainLink:
     return ChainLink(FAILED, "every tensor that both know", difference=error.problems[0].message)
 
 
-def golden_circuit(proof: Proof, reached: Reach) -> ChainLink:
+def golden_circuit(proof: Proof, reached: DirectedVectorResult) -> ChainLink:
     runs = proof.runs if reached.run is None else (*proof.runs, reached.run)
     differences = [str(run.difference) for run in runs if run.difference is not None]
     waits = [f"it stands still: {'; '.join(run.deadlock)}" for run in runs if run.deadlock]

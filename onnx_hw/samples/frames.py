@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
+from onnx_hw.onnx.canonicalize.unbatch import split_batch, split_samples
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model, Value
 from onnx_hw.samples.read_samples import frame_count, one_frame, read_samples, stack_outputs
@@ -44,7 +44,7 @@ def read_input_data(inputs: Path | None, calibration: Path | None, model: Model)
     Raises:
         UserError: all faults of both files; see ``read_samples``.
     """
-    frame, batch = batch_as_frames(model)
+    frame, batch = split_batch(model)
     problems: list[Problem] = []
 
     def read(
@@ -57,7 +57,7 @@ def read_input_data(inputs: Path | None, calibration: Path | None, model: Model)
         except UserError as error:
             problems.extend(error.problems)
             return None, None
-        return frames_of(samples.arrays, batch), samples.labels
+        return split_samples(samples.arrays, batch), samples.labels
 
     classes = classes_of(frame.graph.outputs)
     frames, labels = read(inputs, classes)

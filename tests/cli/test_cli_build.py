@@ -14,7 +14,7 @@ from onnx_hw.implement.route import BITSTREAM, RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.prove.circuit.check_run import Run
-from onnx_hw.prove.circuit.directed_vectors import Reach
+from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.report.json_schema import json_schema
@@ -177,7 +177,7 @@ def test_a_build_keeps_its_word_or_says_so(options, fmax, code, rate):
     synthesized = SynthesisResult(Path("netlist"), Cells(1, 1, 1, 1), {}, "abc9", made)
     tools = StageFunctions(
         simulate=lambda *_, **__: Proof("none", 2, (Run("none", 1, 1, 1, 0, 1, 0, None, 1, 1),)),
-        reach=lambda *_: Reach(),
+        reach=lambda *_: DirectedVectorResult(),
         emit=lambda *_: None,
         synthesize=lambda *_: synthesized,
         gates=lambda *_: GateLevel(1, 64, 128, 1, 1, 1, 0),

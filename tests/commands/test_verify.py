@@ -18,7 +18,7 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.prove.circuit.prove import compile_simulator
-from onnx_hw.prove.circuit.sharded import BEFORE, ShardBench, prove_shards, shards_of, with_samples
+from onnx_hw.prove.circuit.sharded import BEFORE, ShardBench, add_samples, prove_shards, shards_of
 from onnx_hw.runtime.options import SimulationEngine, Stalls, VerifyOptions
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.workers.executors import Workers
@@ -105,7 +105,7 @@ def test_of_many_frames_the_first_wrong_one_is_named_whoever_finds_it(
         return values
 
     monkeypatch.setattr("onnx_hw.prove.circuit.sharded.golden.trace", lies)
-    filled = [with_samples(shard, {"x": numbers}, 400, None) for shard in shards]
+    filled = [add_samples(shard, {"x": numbers}, 400, None) for shard in shards]
     with ThreadPoolExecutor(2) as pool:
         *right, last = prove_shards(bench, iter(filled), Workers(pool, 2, built))
     assert all(proven.run.agrees for proven in right)

@@ -10,7 +10,7 @@ import pytest
 from lower.test_lowering_exactness import check
 from onnx import TensorProto
 from onnx_hw import flow
-from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_factors_into_weights
+from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_scales_into_weights
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.evaluate.fold_constants import fold
 from onnx_hw.onnx.evaluate.infer_shapes import infer
@@ -84,7 +84,7 @@ def test_factors_are_in_the_weights_of_a_transposed_convolution(tmp_path: Path, 
         y = s.node(behind, y, s.constant(np.linspace(-2, 2, 8).astype(np.float32).reshape(8, 1, 1)))
     y = s.conv(s.node("Relu", y), 3, 8)
     model = fold(infer(flow.read(write(s, tmp_path / "m.onnx", {"x": [1, 4, 5, 4]}, y))))
-    prepared = fold_factors_into_weights(model)
+    prepared = fold_scales_into_weights(model)
     assert not {"Mul", "BatchNormalization"} & {node.op_type for node in prepared.graph.nodes}
     for frame in random_frames(model)["x"]:
         (found,), (wanted,) = (reference.run(m, {"x": frame}).values() for m in (prepared, model))

@@ -113,7 +113,7 @@ def test_what_is_read_is_whole():
     ("module", "name", "made_by"),
     [
         (canonicalize, "fold", "prepare"),
-        (post_training, "fold_factors_into_weights", "fold_factors_into_weights"),
+        (post_training, "fold_scales_into_weights", "fold_scales_into_weights"),
         (post_training, "insert_quantization", "insert_quantization"),
     ],
 )

@@ -42,15 +42,15 @@ def test_a_bias_is_added_to_the_sums_as_an_integer(tmp_path: Path, operator: str
     alpha = Fraction(1)
     shaped, attributes = weights.reshape(channels, 4, 1, 1), {}
     data = [sketch.constant(np.array(v)) for v in (given, zero)]
-    of_weights = [sketch.constant(v) for v in (shaped, wanted, np.zeros(channels, dtype=np.int8))]
+    weight_grid = [sketch.constant(v) for v in (shaped, wanted, np.zeros(channels, dtype=np.int8))]
     of_result = [sketch.constant(np.array(v)) for v in (out, np.int8(3))]
     if operator == "QGemm":
         attributes = {"domain": "com.microsoft", "transB": 1, "alpha": 0.3}
         alpha = Fraction(float(np.float32(0.3)))
-        of_weights[0] = sketch.constant(weights)
-        inputs = [*data, *of_weights, sketch.constant(bias), *of_result]
+        weight_grid[0] = sketch.constant(weights)
+        inputs = [*data, *weight_grid, sketch.constant(bias), *of_result]
     else:
-        inputs = [*data, *of_weights, *of_result, sketch.constant(bias)]
+        inputs = [*data, *weight_grid, *of_result, sketch.constant(bias)]
     y = sketch.node(operator, "x", *inputs, **attributes)
     shape = [1, 4] if operator == "QGemm" else [1, 4, 1, 1]
     made = sketch.model(shape, TensorProto.INT8, y, len(shape), TensorProto.INT8)

@@ -13,11 +13,11 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.canonicalize.canonicalize import prepared
+from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.requantize import Staircase
-from onnx_hw.quantization.complete import import_completed
+from onnx_hw.quantization.complete import complete_and_lower
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Silent
@@ -58,7 +58,7 @@ def test_scales_are_chosen_where_they_are_missing(tmp_path: Path) -> None:
     path = written(tmp_path)
     model = flow.read(path)
     frames = random_frames(model, 6)
-    network, completed, chosen = import_completed(prepared(model), SampleRanges(frames))
+    network, completed, chosen = complete_and_lower(canonicalize(model), SampleRanges(frames))
     assert len(chosen) == 2
     found, wanted = golden.run(network, frames), by_onnxruntime(path, frames)
     for name, array in wanted.items():

@@ -12,7 +12,7 @@ from onnx import TensorProto
 from onnx_hw import flow
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
-from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_factors_into_weights
+from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_scales_into_weights
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.evaluate.fold_constants import fold
 from onnx_hw.onnx.evaluate.infer_shapes import infer
@@ -77,7 +77,7 @@ def test_batch_normalization_behind_products_is_in_the_weights(tmp_path: Path) -
     y = s.node("Gemm", y, s.array(4, 3), s.array(3))
     path = write(s, tmp_path / "m.onnx", {"x": SHAPE}, y)
     model = fold(infer(flow.read(path)))
-    prepared = fold_factors_into_weights(model)
+    prepared = fold_scales_into_weights(model)
     operators = [node.op_type for node in prepared.graph.nodes]
     assert "Mul" not in operators and "BatchNormalization" not in operators
     for frame in random_frames(model)["x"]:
@@ -97,7 +97,7 @@ def test_factors_of_either_sign_are_in_the_weights(tmp_path: Path, operator: str
     y = s.conv(y, 3, 4)
     path = write(s, tmp_path / "m.onnx", {"x": SHAPE}, y)
     model = fold(infer(flow.read(path)))
-    prepared = fold_factors_into_weights(model)
+    prepared = fold_scales_into_weights(model)
     assert operator not in [node.op_type for node in prepared.graph.nodes]
     for frame in random_frames(model)["x"]:
         (found,), (wanted,) = (reference.run(m, {"x": frame}).values() for m in (prepared, model))

@@ -33,7 +33,7 @@ numbers = st.floats(-1e6, 1e6, width=32)
 def test_the_usual_data(first: float, second: float) -> None:
     """int8, asymmetric, as QuantizeLinear's users know it."""
     span = Range(*sorted((first, second)))
-    grid = Precision().of_data(span)
+    grid = Precision().data_grid(span)
     low, high = min(span.low, 0.0), max(span.high, 0.0)
     scale = np.float32((high - low) / 255) if high > low else np.float32(1)
     scale = np.maximum(scale, np.finfo(np.float32).tiny)
@@ -48,7 +48,7 @@ def test_the_usual_weights(axis: int) -> None:
     """int8, symmetric, a scale per output; an output without weights other than 0 among them."""
     weights = np.random.default_rng(axis).normal(0, 0.3, (5, 4, 3)).astype(np.float32)
     weights[(slice(None),) * axis + (1,)] = 0
-    grid = Scheme().weights.of_weights(weights, axis)
+    grid = Scheme().weights.weight_grid(weights, axis)
     largest = np.abs(weights).max(axis=tuple(k for k in range(3) if k != axis), keepdims=True)
     scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
     assert [float(step) for step in grid.step] == scale.reshape(-1).tolist()
@@ -61,7 +61,7 @@ def test_data_of_any_width(bits: int, symmetric: bool, first: float, second: flo
     """0 is exact, and what was seen is off by half a step at most, or by one where the zero point was rounded."""
     span = Range(*sorted((first, second)))
     precision = Precision(max(bits, 1 + symmetric), symmetric)
-    grid = precision.of_data(span)
+    grid = precision.data_grid(span)
     assert grid.dtype == Int(precision.bits) and grid.integer(Fraction(0)) == grid.zero_point[0]
     for number in (span.low, span.high):
         error = abs(grid.real(grid.integer(number)) - Fraction(number))
@@ -74,7 +74,7 @@ def test_data_of_any_width(bits: int, symmetric: bool, first: float, second: flo
 def test_weights_of_any_width(bits: int, symmetric: bool, per_channel: bool, seed: int) -> None:
     precision = Precision(max(bits, 1 + symmetric), symmetric, per_channel)
     weights = np.random.default_rng(seed).normal(0.1, 1, (3, 5)).astype(np.float32)
-    grid = precision.of_weights(weights, 0)
+    grid = precision.weight_grid(weights, 0)
     assert len(grid.step) == (3 if per_channel else 1)
     integers = grid.integers(weights, 0)
     assert integers.min() >= (-grid.dtype.max if symmetric else grid.dtype.min) and integers.max() <= grid.dtype.max

@@ -13,7 +13,7 @@ from onnx_hw.cli.cli import main
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.quantization.scheme import Precision
-from onnx_hw.quantization.scheme_from_options import scheme_of
+from onnx_hw.quantization.scheme_from_options import scheme_from_options
 from onnx_hw.runtime.options import QuantizeOptions
 from support.fixture_paths import EXAMPLES
 
@@ -21,7 +21,7 @@ DIGITS = EXAMPLES / "digits"
 
 
 def test_nothing_asked_for_is_no_scheme() -> None:
-    assert scheme_of(QuantizeOptions()) is None
+    assert scheme_from_options(QuantizeOptions()) is None
 
 
 def test_bits_of_all_and_of_single_ones(tmp_path: Path) -> None:
@@ -32,8 +32,8 @@ def test_bits_of_all_and_of_single_ones(tmp_path: Path) -> None:
     first, *_, last = (node.label for node in model.graph.nodes if node.op_type in ("Conv", "Gemm", "MatMul"))
     file = tmp_path / "bits.toml"
     file.write_text(f'[weights]\n"{last}" = 3\n')
-    scheme = scheme_of(QuantizeOptions(weights=5, data=9, precision=file))
-    assert scheme is not None and scheme.data == Precision(9) and scheme.of_node(first).bits == 5
+    scheme = scheme_from_options(QuantizeOptions(weights=5, data=9, precision=file))
+    assert scheme is not None and scheme.data == Precision(9) and scheme.weight_precision(first).bits == 5
     network = flow.quantize(model, frames, scheme)
     largest = [int(np.abs(n.operator.weights).max()) for n in network.nodes if isinstance(n.operator, MatMul)]
     assert all(7 < most <= 15 for most in largest[:-1]) and largest[-1] <= 3
@@ -59,7 +59,7 @@ def test_bits_that_are_none(bits: str) -> None:
 def test_files_that_say_nothing_true(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "bits.toml").write_text(text)
     with pytest.raises(UserError) as refused:
-        scheme_of(QuantizeOptions(precision=tmp_path / "bits.toml"))
+        scheme_from_options(QuantizeOptions(precision=tmp_path / "bits.toml"))
     assert told in str(refused.value) and "bits.toml" in str(refused.value)
 
 
@@ -69,6 +69,6 @@ def test_what_cannot_be() -> None:
         (QuantizeOptions(data=0), "1 to 16 bits, not 0"),
     ):
         with pytest.raises(UserError, match=told):
-            scheme_of(asked)
+            scheme_from_options(asked)
     with pytest.raises(UserError, match="readable"):
-        scheme_of(QuantizeOptions(precision=Path("nowhere.toml")))
+        scheme_from_options(QuantizeOptions(precision=Path("nowhere.toml")))

@@ -11,19 +11,19 @@ from onnx_hw import flow
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import choose
 from onnx_hw.ir import golden
-from onnx_hw.onnx.canonicalize.canonicalize import prepared
+from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.quantization.biases import with_terms
-from onnx_hw.quantization.cross_layer_equalization import with_equal_channels
-from onnx_hw.quantization.gptq_rounding import ColumnStatistics, rounded, scales_for, towards_floats
-from onnx_hw.quantization.post_training import with_factors_in_weights
-from onnx_hw.quantization.ranges.batched_run import samples_of
+from onnx_hw.quantization.biases import separate_biases
+from onnx_hw.quantization.cross_layer_equalization import equalize_channels
+from onnx_hw.quantization.gptq_rounding import ColumnStatistics, fit_to_floats, gptq_round, search_scales
+from onnx_hw.quantization.post_training import prepare_floats
+from onnx_hw.quantization.ranges.batched_run import pick_samples
 from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod
-from onnx_hw.quantization.ranges.mse import least_loss
+from onnx_hw.quantization.ranges.mse import mse_range
 from onnx_hw.quantization.scheme import Precision, Scheme
 from support.onnx_oracle import random_frames, write
 from support.qdq_models import Sketch
@@ -32,7 +32,7 @@ from support.random_float_models import FloatDrawing
 
 def lost(span: Range, values: np.ndarray, bits: int = 8) -> float:
     """The mean square of what integers of a range are off by."""
-    grid = Precision(bits).of_data(span)
+    grid = Precision(bits).data_grid(span)
     real = (grid.integers(values) - float(grid.zero_point[0])) * float(grid.step[0])
     return float(np.square(real - values).mean())
 
@@ -45,7 +45,7 @@ def test_ranges_serve_new_samples(count: int) -> None:
         random = np.random.default_rng(seed)
         sizes = random.lognormal(0, 0.3, 2 * count)
         samples = np.maximum(random.standard_t(6, (2 * count, 200)) * sizes[:, None], -0.5)
-        chosen = least_loss(list(samples[:count]), 8)
+        chosen = mse_range(list(samples[:count]), 8)
         seen = Range(float(samples[:count].min()), float(samples[:count].max()))
         gain.append(np.log(lost(seen, samples[count:]) / lost(Range(chosen.low, chosen.high), samples[count:])))
     assert np.mean(gain) > 0.02
@@ -57,7 +57,7 @@ def test_many_bits_leave_room_for_new_samples() -> None:
     for seed in range(20):
         random = np.random.default_rng(seed)
         samples = random.normal(0, 1, (200, 60)) * random.lognormal(0, 0.2, (200, 1))
-        chosen = least_loss(list(samples[:8]), 12)
+        chosen = mse_range(list(samples[:8]), 12)
         seen = Range(float(samples[:8].min()), float(samples[:8].max()))
         found = [lost(span, samples[8:], 12) for span in (seen, Range(chosen.low, chosen.high))]
         gain.append(np.log10(found[0] / found[1]))
@@ -70,7 +70,7 @@ def test_alone_a_tensor_keeps_decibels_and_among_many_it_makes_little_noise() ->
     for seed in range(60):
         random = np.random.default_rng(seed)
         samples = random.normal(0, 1, (64, 30)) * random.lognormal(0, 0.4, (64, 1))
-        spans = (least_loss(list(samples[:6]), 9, tensors=tensors) for tensors in (1, 5000))
+        spans = (mse_range(list(samples[:6]), 9, tensors=tensors) for tensors in (1, 5000))
         found.append([[lost(Range(s.low, s.high), part, 9) for part in np.split(samples[4:], 10)] for s in spans])
     alone, among_many = np.array(found).swapaxes(0, 1)
     assert np.log10(alone).mean() < np.log10(among_many).mean() - 0.03
@@ -78,14 +78,14 @@ def test_alone_a_tensor_keeps_decibels_and_among_many_it_makes_little_noise() ->
 
 
 def test_ranges_of_odd_samples() -> None:
-    assert least_loss([np.zeros(3), np.zeros(3)], 8).high == 0
-    one = least_loss([np.array([0.5, 2.0])], 8)
+    assert mse_range([np.zeros(3), np.zeros(3)], 8).high == 0
+    one = mse_range([np.array([0.5, 2.0])], 8)
     assert (one.low, one.high) == (0.0, 2.0)  # nothing is known of others
-    only = least_loss([np.zeros(4), np.full(4, 2.0), np.zeros(4)], 8)
+    only = mse_range([np.zeros(4), np.full(4, 2.0), np.zeros(4)], 8)
     assert only.high >= 2 and only.saturation > only.rounding  # what only one sample shows
-    bounded = least_loss([np.array([-4.0, 3.0]), np.array([-4.0, 2.0]), np.array([-1.0, 1.0])], 12)
+    bounded = mse_range([np.array([-4.0, 3.0]), np.array([-4.0, 2.0]), np.array([-1.0, 1.0])], 12)
     assert bounded.low == -4 and bounded.high > 3.1  # what is as low twice goes no lower
-    assert least_loss([np.array([-1.0, 3.0]), np.array([-2.0, 3.0])], 8, symmetric=True).low <= -3
+    assert mse_range([np.array([-1.0, 3.0]), np.array([-2.0, 3.0])], 8, symmetric=True).low <= -3
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -97,9 +97,9 @@ def test_weights_are_rounded_by_their_effect(seed: int) -> None:
     rows = np.maximum(random.normal(0, 1, (groups, 400, count)) @ mixing, 0)
     weights, most = random.normal(0, 1, (groups, outputs, count)), (1 << bits - 1) - 1
     known = ColumnStatistics.of(rows[:, :200])
-    scale = scales_for(weights, known, most)
+    scale = search_scales(weights, known, most)
     nearest = np.clip(np.rint(weights / scale[:, :, None]), -most, most)
-    found = rounded(weights, known, scale, np.zeros_like(scale), -most, most)
+    found = gptq_round(weights, known, scale, np.zeros_like(scale), -most, most)
     assert np.abs(found).max() <= most and (found != nearest).any()
     fresh = rows[:, 200:] - rows[:, 200:].mean(axis=1, keepdims=True)
     errors = [np.square(((q * scale[:, :, None]) - weights) @ fresh.transpose(0, 2, 1)).sum() for q in (found, nearest)]
@@ -113,11 +113,11 @@ def test_few_integers_are_such_that_none_is_better_changed_alone() -> None:
     known = ColumnStatistics.of(np.maximum(random.normal(0, 1, (2, 90, 9)) @ random.normal(0, 1, (2, 9, 9)), 0))
 
     def lost(scale: np.ndarray, change: np.ndarray) -> np.ndarray:
-        found = np.clip(rounded(weights, known, scale, np.zeros((2, 3)), -most, most) + change, -most, most)
+        found = np.clip(gptq_round(weights, known, scale, np.zeros((2, 3)), -most, most) + change, -most, most)
         off = weights - found * scale[:, :, None]
         return ((off @ known.covariance) * off).sum(axis=2)
 
-    scale = scales_for(weights, known, most)
+    scale = search_scales(weights, known, most)
     least = lost(scale, np.zeros(9))
     for change in np.concatenate([np.eye(9), -np.eye(9)]):
         assert (lost(scale, change) >= least - 1e-12).all()
@@ -128,7 +128,7 @@ def test_columns_that_know_of_nothing_round_to_nearest() -> None:
     weights = np.random.default_rng(0).normal(0, 1, (2, 3, 4))
     known = ColumnStatistics.of(np.zeros((2, 5, 4)))
     scale = np.full((2, 3), 0.1)
-    assert np.array_equal(rounded(weights, known, scale, np.zeros((2, 3)), -99, 99), np.rint(weights / 0.1))
+    assert np.array_equal(gptq_round(weights, known, scale, np.zeros((2, 3)), -99, 99), np.rint(weights / 0.1))
 
 
 def drawn(folder: Path, seed: int) -> Model:
@@ -147,10 +147,10 @@ def assert_same(a: Model, b: Model, frames: dict[str, np.ndarray]) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_term_behind_every_product_changes_nothing(tmp_path: Path, seed: int) -> None:
-    model = with_factors_in_weights(prepared(drawn(tmp_path, seed)))
-    found, terms = with_terms(model)
+    model = prepare_floats(canonicalize(drawn(tmp_path, seed)))
+    found, terms = separate_biases(model)
     frames = random_frames(model, 3)
-    equal, _ = with_equal_channels(found, samples_of(frames), terms)
+    equal, _ = equalize_channels(found, pick_samples(frames), terms)
     assert terms
     assert_same(model, found, frames)
     assert_same(model, equal, frames)
@@ -253,8 +253,8 @@ def test_weights_make_up_for_what_the_data_lacks(seed: int) -> None:
     exact, weights = random.normal(0, 1, (2, 600, 6)), random.normal(0, 1, (2, 3, 6))
     targets = exact @ weights.transpose(0, 2, 1) + 5
     given = exact + 0.1 * exact[:, :, ::-1]
-    moved = towards_floats(weights, given[:, :300], targets[:, :300])
+    moved = fit_to_floats(weights, given[:, :300], targets[:, :300])
     errors = [np.square((given @ w.transpose(0, 2, 1) - targets + 5)[:, 300:]).sum() for w in (moved, weights)]
     assert errors[0] < errors[1] / 2
     noise = targets[:, :300] + random.normal(0, 1, (2, 300, 3))
-    assert np.abs(towards_floats(weights, exact[:, :300], noise) - weights).max() < 0.1
+    assert np.abs(fit_to_floats(weights, exact[:, :300], noise) - weights).max() < 0.1

@@ -19,7 +19,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.prove.circuit.check_run import simulate_and_compare, stimulus_of
-from onnx_hw.prove.circuit.engines import simulator_of
+from onnx_hw.prove.circuit.engines import build_simulator
 from onnx_hw.prove.circuit.stalls import Stall, full_rate, random_stall
 from onnx_hw.runtime.options import SimulationEngine
 from onnx_hw_sim.circuit import Recording
@@ -59,7 +59,7 @@ def stalls(design: Design) -> list[tuple[Stall, int]]:
 
 def recordings(design: Design, engine: SimulationEngine, folder: Path) -> list[Recording]:
     """Of every stall, compared with golden and with the predicted cycles."""
-    simulator, names = simulator_of(design, find_board("ecp5"), folder, engine)
+    simulator, names = build_simulator(design, find_board("ecp5"), folder, engine)
     assert simulator.name == engine.value
     golden = every_tensor(design.network, random_frames(design, FRAMES, seed=3))
     seen = []

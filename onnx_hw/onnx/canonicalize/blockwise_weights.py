@@ -29,7 +29,7 @@ WIDEST = 16
 """Bits."""
 
 
-def with_weights_in_one_piece(model: Model) -> Model:
+def merge_weight_blocks(model: Model) -> Model:
     """The same model without constants in blocks, but for those in a form that has no counterpart."""
     if not any(is_blocked(node) for node in model.graph.nodes):
         return model
@@ -56,7 +56,7 @@ class Blocks:
     steps: np.ndarray
     axis: int
 
-    def in_one_piece(self) -> tuple[np.ndarray, np.ndarray, int] | None:
+    def merged(self) -> tuple[np.ndarray, np.ndarray, int] | None:
         """Integers, scales (float32) and the axis of these; None if there are none such."""
         if not (np.isfinite(self.steps).all() and (self.counts == np.rint(self.counts)).all()):
             return None
@@ -118,7 +118,7 @@ def _rewritten(added: Additions, node: Node, blocks: Blocks) -> list[Node]:
     dequantizes = facts_of(node).effect is Effect.DEQUANTIZES
     kind = added.values[node.inputs[1 if dequantizes else 2]].element_type
     result = node.outputs[0] if dequantizes else added.name(f"{node.outputs[0]}/weights")
-    found = blocks.in_one_piece()
+    found = blocks.merged()
     if found is not None:
         integers, scale, axis = found
         small = Int.holding(min(-1, int(integers.min(initial=0))), int(integers.max(initial=0))).bits <= 8

@@ -27,7 +27,7 @@ TYPE_ATTRIBUTES = frozenset(("to", "dtype", "output_dtype", "output_datatype"))
 """Attributes that hold the number of an element type."""
 
 
-def in_float32(model: Model) -> Model:
+def cast_to_float32(model: Model) -> Model:
     """The same function, computed in float32; the model is folded. It is itself when all its floats are float32."""
     graph = model.graph
     used = {value.element_type for value in (*graph.inputs, *graph.outputs, *graph.values.values())}

@@ -16,7 +16,7 @@ def is_channels_last(node: Node) -> bool:
     return node.domain == CHANNELS_LAST
 
 
-def take_apart_channels_last(model: Model) -> Model:
+def decompose_channels_last(model: Model) -> Model:
     """The same model, of which the types are known, with operators of the default domain alone."""
     return replace(model, graph=_Apart(model.graph).graph)
 

@@ -32,14 +32,14 @@ CONV = "Conv", 11
 MICROSOFT = "com.microsoft"
 
 
-def how_many_choose_scales(model: Model) -> int:
+def count_dynamic_scales(model: Model) -> int:
     """Nodes that quantize data with a scale that each sample chooses anew."""
     return sum(facts_of(node).chooses_scale for node in model.graph.nodes)
 
 
 def require_samples(model: Model, *, given: bool) -> None:
     """Raise UserError if there are none and the model's author meant its scales to come from them."""
-    count = how_many_choose_scales(model)
+    count = count_dynamic_scales(model)
     if count and not given:
         raise user_error(
             "scales-of-samples",
@@ -50,7 +50,7 @@ def require_samples(model: Model, *, given: bool) -> None:
         )
 
 
-def take_apart_dynamic_quantization(model: Model) -> Model:
+def decompose_dynamic_quantization(model: Model) -> Model:
     """The same model, but for the rounding of such data, with products of real numbers."""
     nodes = model.graph.nodes
     if not any((node.domain, node.op_type) in MEANINGS for node in nodes):

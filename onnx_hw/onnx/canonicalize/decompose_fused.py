@@ -34,7 +34,7 @@ def is_fused(node: Node) -> bool:
     return node.domain == DOMAIN and node.op_type in FORMS
 
 
-def take_apart_fused_operators(model: Model) -> Model:
+def decompose_fused_operators(model: Model) -> Model:
     """The same model, of which the types are known, made of operators of the default domain."""
     return replace(model, graph=_Apart(model.graph).graph)
 

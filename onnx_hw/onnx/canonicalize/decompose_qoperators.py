@@ -25,7 +25,7 @@ FLOAT = 1
 MICROSOFT = "com.microsoft"
 
 
-def take_apart_integer_operators(model: Model) -> Model:
+def decompose_qoperators(model: Model) -> Model:
     """The same model with real numbers between its integers; operators in a form that has no counterpart stay."""
     return replace(model, graph=_Apart(model.graph).graph)
 

@@ -23,7 +23,7 @@ VERSION = 13
 """Opset of the inserted nodes."""
 
 
-def fold_factors_into_weights(model: Model) -> Model:
+def fold_scales_into_weights(model: Model) -> Model:
     """The same function of a folded float model, with factors in the weights where the product has no other reader."""
     return replace(model, graph=_Folding(_without_batch_normalization(model.graph)).graph)
 

@@ -26,7 +26,7 @@ FINEST = 30
 """The least step is 2 to the minus this."""
 
 
-def with_whole_weights(model: Model) -> Model:
+def recover_integer_weights(model: Model) -> Model:
     """The same model with a DequantizeLinear behind the integers of such weights; it is folded."""
     graph = model.graph
     added, nodes = Additions(graph), list[Node]()

@@ -20,7 +20,7 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
 
 
-def batch_as_frames(model: Model) -> tuple[Model, int]:
+def split_batch(model: Model) -> tuple[Model, int]:
     """(model of one frame, frames of a batch); the model itself and 1 where it has no such batch.
 
     Args:
@@ -86,12 +86,12 @@ def _of_one(value: Value, framed: set[str]) -> Value:
     return replace(value, shape=(1, *value.shape[1:])) if value.name in framed and value.shape else value
 
 
-def frames_of(arrays: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
+def split_samples(arrays: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
     """Samples of a batch, (samples, batch, *shape), as frames, (samples · batch, 1, *shape)."""
     return {name: array.reshape(-1, 1, *array.shape[2:]) for name, array in arrays.items()} if batch > 1 else {**arrays}
 
 
-def batches_of(arrays: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
+def join_batches(arrays: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
     """Outputs of frames, (samples · batch, 1, *shape), as those of samples, (samples, batch, *shape)."""
     return (
         {name: array.reshape(-1, batch, *array.shape[2:]) for name, array in arrays.items()}

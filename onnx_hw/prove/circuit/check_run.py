@@ -145,7 +145,7 @@ def simulate_and_compare(
     """
     plan = PlannedRun(golden, stall, expect(design, golden, stall), first_frame)
     stimulus = replace(plan.stimulus(design, names, slack), patience=patience, false_start=false_start)
-    return compared(design, names, plan, simulator.run(stimulus))
+    return compare_recording(design, names, plan, simulator.run(stimulus))
 
 
 def simulate_together(
@@ -155,10 +155,12 @@ def simulate_together(
     from onnx_hw_sim.circuit import run_together
 
     recordings = run_together(simulator, [plan.stimulus(design, names, SLACK) for plan in plans])
-    return [compared(design, names, plan, recording) for plan, recording in zip(plans, recordings, strict=True)]
+    return [
+        compare_recording(design, names, plan, recording) for plan, recording in zip(plans, recordings, strict=True)
+    ]
 
 
-def compared(design: Design, names: CircuitNames, plan: PlannedRun, recording: Recording) -> Run:
+def compare_recording(design: Design, names: CircuitNames, plan: PlannedRun, recording: Recording) -> Run:
     """What was seen beside what must be."""
     frames, prediction, beats = plan.frames, plan.expected.prediction, plan.expected.beats
     edges = design.edges()

@@ -37,7 +37,7 @@ CYCLES_AT_MOST = {SimulationEngine.COMPILED: 400_000, SimulationEngine.INTERPRET
 
 
 @dataclass(frozen=True)
-class Reach:
+class DirectedVectorResult:
     """What sums and functions of one integer were shown, and whether they are golden there.
 
     Attributes:
@@ -71,9 +71,9 @@ class Reach:
         return f"{', '.join(parts)}, {self.ends:,} of {self.of_ends:,} ends of their ranges"
 
 
-def reach(
+def check_directed_vectors(
     design: Design, folder: Path, engine: str = SimulationEngine.COMPILED, listener: Listener = NULL_LISTENER
-) -> Reach:
+) -> DirectedVectorResult:
     """Show the sums and the functions of one integer of a design what frames may not show them.
 
     Args:
@@ -92,7 +92,7 @@ def reach(
         simulator, names = compile_simulator(alone, folder, on_first_run=listener.first_run, engine=simulated_by)
         frames = len(next(iter(arguments.values())))
         run = simulate_and_compare(alone, simulator, names, arguments, full_rate(alone, frames))
-    return Reach(
+    return DirectedVectorResult(
         len(taken),
         len(found),
         sum(telling.thresholds for telling in taken.values()),
@@ -151,7 +151,7 @@ def _boundary(tensor: str, values: np.ndarray) -> Boundary:
     return Boundary(tensor, tensor, shape, np.dtype(np.int64), np.arange(values[0].size))
 
 
-def reach_error(found: Reach) -> UserError:
+def directed_vector_error(found: DirectedVectorResult) -> UserError:
     """A sum or a function of one integer is not golden: where, in the model's own words."""
     assert found.run is not None
     first = found.run.difference

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from onnx_hw_sim.gates.simulator import GateSimulator
 
 
-def simulator_of(
+def build_simulator(
     design: Design,
     board: Board,
     folder: Path,
@@ -63,7 +63,7 @@ def simulator_of(
     )
 
 
-def bench_of(
+def build_bench(
     design: Design,
     integers: Mapping[str, np.ndarray],
     board: Board,
@@ -78,11 +78,11 @@ def bench_of(
         integers: of the inputs, (frames, height, width, channels).
 
     Raises:
-        As ``simulator_of``.
+        As ``build_simulator``.
     """
     likely = engine or SimulationEngine.COMPILED
     with beside(plan_runs, design, integers, likely) as planned:
-        simulator, names = simulator_of(design, board, folder, engine, listener, made)
+        simulator, names = build_simulator(design, board, folder, engine, listener, made)
         if simulator.name != likely:
             return simulator, names, plan_runs(design, integers, simulator.name)
         return simulator, names, planned.result()

@@ -12,7 +12,7 @@ from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.samples.read_samples import frame_count
 
 
-def by_circuit(design: Design, proof: Proof, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def circuit_outputs(design: Design, proof: Proof, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The graph's outputs as they left the circuit, by name: of the first frames, where it has not seen all of them.
 
     Args:

@@ -219,7 +219,7 @@ def _plan(
     """What each run streams, from which frame on, and how the outside stalls it."""
     frames = frames_to_simulate(design, _frames(golden), engine)
     slow = engine in SLOW
-    for piece in pieces_of(frames, 1 if slow else PIECES):
+    for piece in split_frames(frames, 1 if slow else PIECES):
         part = {tensor: values[piece.start : piece.stop] for tensor, values in golden.items()}
         yield piece.start, part, full_rate(design, len(piece))
     stalled = min(frames, SLOW_FRAMES if slow else STALLED_FRAMES)
@@ -227,7 +227,7 @@ def _plan(
         yield 0, _first(golden, stalled), random_stall(design, stalled, kind)
 
 
-def pieces_of(frames: int, most: int = PIECES) -> list[range]:
+def split_frames(frames: int, most: int = PIECES) -> list[range]:
     """Runs of about equally many frames, at least ``FULL_RATE_FRAMES`` if there are so many.
 
     Each begins with the last frame of the one before, so that any two neighbours are seen back to back.

@@ -22,8 +22,8 @@ from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.prove.circuit.check_run import PlannedRun, Run, expect, simulate_together
-from onnx_hw.prove.circuit.engines import simulator_of
-from onnx_hw.prove.circuit.stalls import SEED, Stall, frozen, full_rate, random_stall, starved
+from onnx_hw.prove.circuit.engines import build_simulator
+from onnx_hw.prove.circuit.stalls import SEED, Stall, freeze_output, full_rate, random_stall, starve_input
 from onnx_hw.runtime.options import SimulationEngine, Stalls
 from onnx_hw.runtime.workers.executors import Workers, worker_died
 from onnx_hw.samples.outputs import share_right
@@ -87,7 +87,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Proven:
+class ShardResult:
     """A shard that was streamed and compared.
 
     Attributes:
@@ -105,7 +105,7 @@ class Proven:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class UnknownBench:
     """The worker has not seen this bench yet."""
 
 
@@ -118,7 +118,7 @@ def shards_of(design: Design, frames: int) -> list[Shard]:
     return [Shard(number, part, min(BEFORE, part.start)) for number, part in enumerate(parts)]
 
 
-def with_samples(shard: Shard, frames: Mapping[str, np.ndarray], count: int, labels: np.ndarray | None) -> Shard:
+def add_samples(shard: Shard, frames: Mapping[str, np.ndarray], count: int, labels: np.ndarray | None) -> Shard:
     """With ``count`` samples of a user, which begin again after the last one; at least two frames at a time."""
     first = shard.frames.start - shard.before
     numbers = np.arange(first, max(shard.frames.stop, first + 2)) % count
@@ -127,18 +127,18 @@ def with_samples(shard: Shard, frames: Mapping[str, np.ndarray], count: int, lab
     return replace(shard, samples={name: array[numbers] for name, array in frames.items()}, labels=classes)
 
 
-def stall_of(design: Design, frames: int, stalls: Stalls, number: int) -> Stall:
+def choose_stall(design: Design, frames: int, stalls: Stalls, number: int) -> Stall:
     """How the outside treats the shard of that number: another way for each."""
     others = [kind for kind in Stalls if kind is not Stalls.ALL]
     kind = others[number % len(others)] if stalls is Stalls.ALL else stalls
     if kind is Stalls.NONE:
         return full_rate(design, frames)
     if kind in (Stalls.STARVED, Stalls.FROZEN):
-        return (starved if kind is Stalls.STARVED else frozen)(design, frames, number // len(others))
+        return (starve_input if kind is Stalls.STARVED else freeze_output)(design, frames, number // len(others))
     return random_stall(design, frames, kind.value, SEED + 1000 * number)
 
 
-def prove_shards(bench: ShardBench, shards: Iterator[Shard], workers: Workers) -> Iterator[Proven]:
+def prove_shards(bench: ShardBench, shards: Iterator[Shard], workers: Workers) -> Iterator[ShardResult]:
     """Every shard, in the order in which they are done; of wrong ones, the first in order is the last that comes.
 
     Raises:
@@ -146,8 +146,8 @@ def prove_shards(bench: ShardBench, shards: Iterator[Shard], workers: Workers) -
         ToolMissing, ToolFailed: a program is not there, or failed.
     """
     here = bench if workers.store is not None else replace(bench, folder=None, simulator=None)
-    running: dict[Future[list[Proven] | Unknown | UserError], tuple[Shard, ...]] = {}
-    wrong: list[Proven] = []
+    running: dict[Future[list[ShardResult] | UnknownBench | UserError], tuple[Shard, ...]] = {}
+    wrong: list[ShardResult] = []
     while True:
         while len(running) < 2 * workers.width and not wrong:
             if not (several := tuple(islice(shards, bench.together))):
@@ -162,7 +162,7 @@ def prove_shards(bench: ShardBench, shards: Iterator[Shard], workers: Workers) -
                 found = future.result()
             except BrokenExecutor as error:
                 raise worker_died() from error
-            if isinstance(found, Unknown):
+            if isinstance(found, UnknownBench):
                 running[workers.submit(prove, bench.digest, several, here)] = several
             elif isinstance(found, UserError):
                 raise found
@@ -181,12 +181,14 @@ _BENCHES: dict[str, tuple[ShardBench, Simulator, CircuitNames]] = {}
 _MOST = 4  # of them in a worker's memory
 
 
-def prove(digest: str, shards: Sequence[Shard], bench: ShardBench | None = None) -> list[Proven] | Unknown | UserError:
+def prove(
+    digest: str, shards: Sequence[Shard], bench: ShardBench | None = None
+) -> list[ShardResult] | UnknownBench | UserError:
     """What a worker does: it keeps the benches it was given last."""
     known = _BENCHES.get(digest)
     if known is None:
         if bench is None:
-            return Unknown()
+            return UnknownBench()
         try:
             simulator, names = bench.simulator or _make(bench)
         except Exception as error:
@@ -204,10 +206,10 @@ def _make(bench: ShardBench) -> tuple[Simulator, CircuitNames]:
     if bench.version != __version__:
         message = f"all machines must have the same onnx-hw: {bench.version} was asked for, here it is {__version__}"
         raise user_error("other-version", message, hint="install the same version everywhere", stage="tools")
-    return simulator_of(bench.design, find_board(bench.board), bench.folder or user_cache(), bench.engine)
+    return build_simulator(bench.design, find_board(bench.board), bench.folder or user_cache(), bench.engine)
 
 
-def _proven(bench: ShardBench, simulator: Simulator, names: CircuitNames, shards: Sequence[Shard]) -> list[Proven]:
+def _proven(bench: ShardBench, simulator: Simulator, names: CircuitNames, shards: Sequence[Shard]) -> list[ShardResult]:
     plans = [_planned(bench, shard) for shard in shards]
     runs = simulate_together(bench.design, simulator, names, plans)
     return [_counted(bench.design, simulator.name, *each) for each in zip(shards, plans, runs, strict=True)]
@@ -217,13 +219,13 @@ def _planned(bench: ShardBench, shard: Shard) -> PlannedRun:
     design, samples = bench.design, shard.samples
     integers = _random(design, shard) if samples is None else golden.integers_of(design.network, samples)
     values = golden.trace(design.network, integers)
-    stall = stall_of(design, len(next(iter(values.values()))), bench.stalls, shard.number)
+    stall = choose_stall(design, len(next(iter(values.values()))), bench.stalls, shard.number)
     return PlannedRun(values, stall, expect(design, values, stall), shard.frames.start - shard.before)
 
 
-def _counted(design: Design, engine: str, shard: Shard, plan: PlannedRun, run: Run) -> Proven:
+def _counted(design: Design, engine: str, shard: Shard, plan: PlannedRun, run: Run) -> ShardResult:
     """With the right answers to samples that have labels."""
-    done, samples = Proven(shard, engine, replace(run, outputs={})), shard.samples
+    done, samples = ShardResult(shard, engine, replace(run, outputs={})), shard.samples
     if samples is None or shard.labels is None:
         return done
     labels, own = shard.labels, slice(shard.before, shard.before + len(shard.labels))

@@ -63,7 +63,7 @@ def random_stall(design: Design, frames: int, kind: str, seed: int = SEED) -> St
     return Stall(kind, offers, ready)
 
 
-def starved(design: Design, frames: int, number: int = 0) -> Stall:
+def starve_input(design: Design, frames: int, number: int = 0) -> Stall:
     """An input stops in mid-frame for as long as a frame takes; of several inputs, the one of that number.
 
     What is before a join gets one branch full and the other empty.
@@ -78,7 +78,7 @@ def starved(design: Design, frames: int, number: int = 0) -> Stall:
     return Stall("starved", {**at_once.offers, edge.tensor: held}, {})
 
 
-def frozen(design: Design, frames: int, number: int = 0) -> Stall:
+def freeze_output(design: Design, frames: int, number: int = 0) -> Stall:
     """Behind the first frame an output takes nothing for as long as one takes; of several, the one of that number."""
     from onnx_hw_sim import stalls
 

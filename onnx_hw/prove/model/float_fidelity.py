@@ -19,7 +19,7 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.prove.model.known_values import KnownFrame
-from onnx_hw.prove.model.segments import run_in_double
+from onnx_hw.prove.model.segments import evaluate_in_double
 from onnx_hw.samples.sqnr import NoiseStatistics
 
 SAME_DB = 60.0
@@ -77,9 +77,9 @@ def check_preparation(model: Model, prepared: Model, frame: Mapping[str, np.ndar
     """
     facts = [facts_of(node) for node in model.graph.nodes]
     rounds = any(row.rounded is not None or row.effect is Effect.SNAPS for row in facts)
-    found = run_in_double(prepared, frame)
+    found = evaluate_in_double(prepared, frame)
     least = FROZEN_DB if any(row.chooses_scale for row in facts) else ROUNDED_DB if rounds else SAME_DB
-    for name, wanted in run_in_double(model, frame).items():
+    for name, wanted in evaluate_in_double(model, frame).items():
         if not isinstance(wanted, np.ndarray) or wanted.dtype != np.float64:
             continue
         likeness = NoiseStatistics().with_values(found[name], wanted)

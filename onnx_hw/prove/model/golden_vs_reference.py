@@ -19,9 +19,9 @@ from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of, node_location
-from onnx_hw.prove.model.known_values import KnownFrame, misplaced
-from onnx_hw.prove.model.rounding_differences import unexplained
-from onnx_hw.prove.model.segments import in_pieces
+from onnx_hw.prove.model.known_values import KnownFrame, find_misplaced
+from onnx_hw.prove.model.rounding_differences import find_unexplained
+from onnx_hw.prove.model.segments import run_in_segments
 from onnx_hw.samples.sqnr import NoiseStatistics
 
 
@@ -69,7 +69,7 @@ class FrameComparison:
         self.approximate = network.approximate
         self.lines = {boundary.onnx_name: boundary.line for boundary in network.held if boundary.line is not None}
         self.agreement = Agreement()
-        if name := misplaced(network):
+        if name := find_misplaced(network):
             raise self._error(name, f"the elements of {self._spelled(name)} must each have one place on its stream")
 
     def add(self, frame: Mapping[str, np.ndarray], known: KnownFrame) -> None:
@@ -81,7 +81,7 @@ class FrameComparison:
         for name in known.torn:
             raise self._error(name, f"the tensors that hold {self._spelled(name)} must hold the same")
         values = self._comparable(known)
-        pieces = in_pieces(self.model, frame, values)
+        pieces = run_in_segments(self.model, frame, values)
         self._check_outputs(known, pieces.outputs)
         names = [name for name in (*self.inputs, *self.made) if name in pieces.computed]
         found = replace(self.agreement, frames=self.agreement.frames + 1, tensors_compared=len(names))
@@ -95,7 +95,7 @@ class FrameComparison:
             wrong = (
                 golden != computed
                 if node is None
-                else unexplained(pieces, name, node, golden, self.approximate.get(name, 0.0))
+                else find_unexplained(pieces, name, node, golden, self.approximate.get(name, 0.0))
             )
             if wrong.any():
                 raise self._difference(name, wrong, golden, computed)

@@ -64,7 +64,7 @@ def known_values(network: Network, frame: Mapping[str, np.ndarray]) -> KnownFram
     return KnownFrame(held, host, outputs, torn)
 
 
-def misplaced(network: Network) -> str:
+def find_misplaced(network: Network) -> str:
     """The name of a value whose recorded layout is no permutation of its elements; empty if there is none."""
     for boundary in (*network.held, *network.inputs, *network.outputs):
         places = np.arange(network.tensors[boundary.tensor].size)

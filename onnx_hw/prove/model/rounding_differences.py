@@ -17,7 +17,7 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import dtype_of_name
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.prove.model.segments import Pieces
+from onnx_hw.prove.model.segments import SegmentRun
 
 TIE = 1e-3
 """Of a step: nearer to the middle between two integers either of them is right."""
@@ -26,7 +26,7 @@ LAST_BITS = 4
 """Units in the last place: how far a float may be from the number that it was rounded from, more than once."""
 
 
-def unexplained(pieces: Pieces, name: str, node: Node, golden: np.ndarray, off: float = 0.0) -> np.ndarray:
+def find_unexplained(pieces: SegmentRun, name: str, node: Node, golden: np.ndarray, off: float = 0.0) -> np.ndarray:
     """Where golden differs from what the model makes of the same integers, and rounding does not explain it.
 
     Args:
@@ -57,7 +57,7 @@ def _differs(golden: np.ndarray, computed: np.ndarray) -> np.ndarray:
     return np.asarray(golden != computed)
 
 
-def _rounded(pieces: Pieces, name: str, golden: np.ndarray) -> np.ndarray:
+def _rounded(pieces: SegmentRun, name: str, golden: np.ndarray) -> np.ndarray:
     """Where an integer is what the real value rounds to; beside a jump of a function, on either side of it.
 
     Where sums cancel, even double precision is off: as far as it may be, the real value may lie on either side.
@@ -72,7 +72,7 @@ def _rounded(pieces: Pieces, name: str, golden: np.ndarray) -> np.ndarray:
     return right | ((golden >= low - 0.5 - TIE) & (golden <= high + 0.5 + TIE))
 
 
-def _snapped(pieces: Pieces, name: str, node: Node, golden: np.ndarray) -> np.ndarray:
+def _snapped(pieces: SegmentRun, name: str, node: Node, golden: np.ndarray) -> np.ndarray:
     """Where a number of a grid is what the operator, which rises, makes of the real value, or next to it."""
     data, result = node.inputs[0], pieces.graph.values[name]
     real, error = pieces.real(data)
@@ -84,14 +84,14 @@ def _snapped(pieces: Pieces, name: str, node: Node, golden: np.ndarray) -> np.nd
     return np.asarray((golden >= low - last_bits) & (golden <= high + last_bits))
 
 
-def _limits(pieces: Pieces, name: str) -> tuple[int, int]:
+def _limits(pieces: SegmentRun, name: str) -> tuple[int, int]:
     """Of the integers of a value."""
     element_type = pieces.graph.values[name].element_type
     dtype = Int(int(element_type.removeprefix("u").removeprefix("int")), signed=not element_type.startswith("u"))
     return dtype.min, dtype.max
 
 
-def _as_extreme(pieces: Pieces, node: Node, golden: np.ndarray) -> np.ndarray:
+def _as_extreme(pieces: SegmentRun, node: Node, golden: np.ndarray) -> np.ndarray:
     """Where the index of an extreme is that of another element just as extreme."""
     if pieces.is_exact(node.inputs[0]):
         return np.zeros(golden.shape, dtype=bool)
@@ -104,7 +104,7 @@ def _as_extreme(pieces: Pieces, node: Node, golden: np.ndarray) -> np.ndarray:
     return right.reshape(golden.shape)
 
 
-def _near(pieces: Pieces, name: str, golden: np.ndarray, off: float) -> np.ndarray:
+def _near(pieces: SegmentRun, name: str, golden: np.ndarray, off: float) -> np.ndarray:
     """Where a float is the real value but for rounding: its own, and as much as the model's own floats err by."""
     real = pieces.in_double([name])[name]
     dtype = dtype_of_name(pieces.graph.values[name].element_type)

@@ -40,7 +40,7 @@ NARROW = tuple(np.dtype(t) for t in (np.float16, np.float32, ml_dtypes.bfloat16)
 
 
 @dataclass(frozen=True)
-class Pieces:
+class SegmentRun:
     """What a model computes of one frame, each piece from what golden knows before it.
 
     Attributes:
@@ -128,7 +128,7 @@ class Pieces:
         return to_compute_dtype(value, self.graph.values[name].element_type) if isinstance(value, np.ndarray) else value
 
 
-def in_pieces(model: Model, frame: Mapping[str, Any], known: Mapping[str, np.ndarray]) -> Pieces:
+def run_in_segments(model: Model, frame: Mapping[str, Any], known: Mapping[str, np.ndarray]) -> SegmentRun:
     """Run a model in its own types.
 
     Args:
@@ -147,10 +147,10 @@ def in_pieces(model: Model, frame: Mapping[str, Any], known: Mapping[str, np.nda
     graph = model.graph
     types = {name: BY_NAME[graph.values[name].element_type].dtype for name in known}
     cast = {name: array.astype(types[name], copy=False) for name, array in known.items()}
-    return Pieces(graph, frame, cast, computed, inner, reference.run(model, frame, observe=observe, instead=cast))
+    return SegmentRun(graph, frame, cast, computed, inner, reference.run(model, frame, observe=observe, instead=cast))
 
 
-def run_in_double(model: Model, frame: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate_in_double(model: Model, frame: Mapping[str, Any]) -> dict[str, Any]:
     """The graph's outputs in double precision.
 
     Args:

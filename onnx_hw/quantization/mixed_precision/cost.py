@@ -20,7 +20,7 @@ from onnx_hw.onnx.graph.dependencies import readers_of
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.quantization.mixed_precision.sensitivity import WidthChoice, products_of
+from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey, weighted_products
 
 BLOCK_RAM, TABLE = 18 * 1024, 16
 """Bits of a block RAM, and of a look-up table."""
@@ -39,27 +39,27 @@ def memory_luts(bits: float) -> float:
     return min(bits / TABLE, bits * share + begun)
 
 
-def costs_of(graph: Graph, points: Collection[str], widths: Collection[int]) -> dict[WidthChoice, dict[int, float]]:
+def estimate_costs(graph: Graph, points: Collection[str], widths: Collection[int]) -> dict[TensorKey, dict[int, float]]:
     """Of every point and all weights, by bits.
 
     Args:
         graph: of float32, with the shapes of its values.
         points: the values that get integers.
     """
-    products = products_of(graph)
+    products = weighted_products(graph)
     macs = {node.label: macs_of(node, graph) or 0 for node, _ in products}
     total = max(1, sum(macs.values()))
     lanes = {label: max(1.0, LANES * count / total) for label, count in macs.items()}
     found = {}
     for node, name in products:
         size, beside = graph.constants[name].size, lanes[node.label]
-        found[WidthChoice("weights", node.label)] = {bits: memory_luts(size * bits) + beside * bits for bits in widths}
+        found[TensorKey("weights", node.label)] = {bits: memory_luts(size * bits) + beside * bits for bits in widths}
     behind = _readers_of_points(graph, points)
     for name in points:
         beside = sum(lanes.get(node.label, 1.0) for node in behind[name])
         kept = max((_waiting(graph, node, name) for node in behind[name]), default=1)
         tables = sum(facts_of(node).effect is Effect.BENDS for node in behind[name])
-        found[WidthChoice("data", name)] = {
+        found[TensorKey("data", name)] = {
             bits: memory_luts(kept * bits) + beside * bits + tables * memory_luts(TABLED << bits) for bits in widths
         }
     return found

@@ -7,7 +7,7 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 
 
-def ends_of(graph: Graph) -> tuple[str, ...]:
+def find_logits(graph: Graph) -> tuple[str, ...]:
     """Their names, of numbers only; the first is that of the first output."""
     made = {name: node for node in graph.nodes for name in node.outputs}
     found = []

@@ -16,7 +16,7 @@ import numpy as np
 from onnx_hw.messages.errors import user_error
 from onnx_hw.quantization.decisions import IntegerDecisions
 from onnx_hw.quantization.goal import Goal
-from onnx_hw.quantization.mixed_precision.sensitivity import Noises, WidthChoice
+from onnx_hw.quantization.mixed_precision.sensitivity import NoiseTable, TensorKey
 from onnx_hw.quantization.ranges.batched_run import Frame
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.sqnr import MIN_POWER
@@ -45,11 +45,11 @@ SEARCHED_DB = 4.0, 60.0
 HELD = 0.3
 """How much is held to both kinds of noise being misjudged alike."""
 
-Costs = Mapping[WidthChoice, Mapping[int, float]]
+CostTable = Mapping[TensorKey, Mapping[int, float]]
 
 
 @dataclass(frozen=True)
-class Widths:
+class ChosenWidths:
     """What was found.
 
     Attributes:
@@ -80,10 +80,10 @@ def choose_widths(
     frames: Sequence[Frame],
     labels: np.ndarray | None,
     ends: Sequence[str],
-    noises: Noises,
-    costs: Costs,
+    noises: NoiseTable,
+    costs: CostTable,
     quantize: Quantize,
-) -> Widths:
+) -> ChosenWidths:
     """The widths that reach a goal.
 
     Args:
@@ -136,8 +136,8 @@ class _Search:
         frames: Sequence[Frame],
         labels: np.ndarray | None,
         ends: Sequence[str],
-        noises: Noises,
-        costs: Costs,
+        noises: NoiseTable,
+        costs: CostTable,
         quantize: Quantize,
     ) -> None:
         self.goal, self.scheme, self.ends, self.quantize = goal, scheme, ends, quantize
@@ -151,20 +151,20 @@ class _Search:
             judges = numbers
         self.learned, self.judges = [frames[k] for k in learned], [frames[k] for k in judges]
         self.labels = None if labels is None else labels[judges]
-        fixed = {WidthChoice("data", name): p.bits for name, p in scheme.data_overrides.items()}
-        fixed |= {WidthChoice("weights", name): p.bits for name, p in scheme.weight_overrides.items()}
+        fixed = {TensorKey("data", name): p.bits for name, p in scheme.data_overrides.items()}
+        fixed |= {TensorKey("weights", name): p.bits for name, p in scheme.weight_overrides.items()}
         self.offered = {place: (fixed[place],) if place in fixed else WIDTHS for place in noises}
-        self.tried: list[Widths] = []
+        self.tried: list[ChosenWidths] = []
         self.known: list[tuple[float, float, float]] = []  # noise: foreseen of data and of weights, and measured
 
-    def found(self) -> Widths | None:
+    def found(self) -> ChosenWidths | None:
         """The cheapest of those that reach the goal; None where none does."""
         if self.goal.accuracy_loss is not None:
             return self.of_classes(self.goal.accuracy_loss)
         assert self.goal.sqnr_db is not None
         return self.of_noise(self.goal.sqnr_db)
 
-    def of_noise(self, sqnr_db: float) -> Widths | None:
+    def of_noise(self, sqnr_db: float) -> ChosenWidths | None:
         """The cheapest that has so much signal to noise."""
         aim, seen = 10 ** (-(sqnr_db + CLOSE_DB / 3) / 10), set[tuple[int, ...]]()
         for last in (*[False] * (TRIES - 1), True):
@@ -177,7 +177,7 @@ class _Search:
         good = [one for one in self.tried if one.sqnr_db >= sqnr_db]
         return min(good, key=lambda one: one.costs, default=None)
 
-    def of_classes(self, most: float) -> Widths | None:
+    def of_classes(self, most: float) -> ChosenWidths | None:
         """The cheapest that loses so many points: the less noise, the less is lost."""
         low, high = SEARCHED_DB
         good = []
@@ -193,7 +193,7 @@ class _Search:
             good = [one for one in self.tried if one.accuracy_loss is not None and one.accuracy_loss <= most]
         return min(good, key=lambda one: one.costs, default=None)
 
-    def _try(self, widths: Mapping[WidthChoice, int]) -> Widths:
+    def _try(self, widths: Mapping[TensorKey, int]) -> ChosenWidths:
         """Choose integers of these widths."""
         single = {
             kind: {p.name: replace(usual, bits=bits) for p, bits in widths.items() if p.kind == kind}
@@ -215,7 +215,7 @@ class _Search:
             right = floats if self.labels is None else self.labels
             loss = 100 * float((floats == right).mean() - (integers == right).mean())
         costs = sum(self.costs[place][bits] for place, bits in widths.items())
-        self.tried.append(Widths(scheme, costs, -10 * np.log10(noise) if noise else np.inf, loss))
+        self.tried.append(ChosenWidths(scheme, costs, -10 * np.log10(noise) if noise else np.inf, loss))
         return self.tried[-1]
 
     def _factors(self) -> dict[str, float]:
@@ -234,10 +234,10 @@ class _Search:
         found *= noise[-1] / (found[0] * data[-1] + found[1] * weights[-1])
         return {"data": float(found[0]), "weights": float(found[1])}
 
-    def _widest(self) -> dict[WidthChoice, int]:
+    def _widest(self) -> dict[TensorKey, int]:
         return {place: max(offered) for place, offered in self.offered.items()}
 
-    def _cheapest(self, allowed: float) -> dict[WidthChoice, int]:
+    def _cheapest(self, allowed: float) -> dict[TensorKey, int]:
         """The widths that cost least with so much noise, or the widest where that is too little."""
         factors = self._factors()
         tables = {
@@ -245,7 +245,7 @@ class _Search:
             for place, offered in self.offered.items()
         }
 
-        def at(price: float) -> dict[WidthChoice, tuple[int, float, float]]:
+        def at(price: float) -> dict[TensorKey, tuple[int, float, float]]:
             return {place: min(table, key=lambda one: one[1] + price * one[2]) for place, table in tables.items()}
 
         low, high = -20.0, 40.0  # of the price's logarithm to base 2, of all of the noise that is allowed

@@ -17,11 +17,11 @@ from onnx_hw.onnx.graph.dependencies import reads
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.quantization.dequantize import dequantized
-from onnx_hw.quantization.mixed_precision.logits import ends_of
-from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
+from onnx_hw.quantization.dequantize import dequantize
+from onnx_hw.quantization.mixed_precision.logits import find_logits
+from onnx_hw.quantization.ranges.batched_run import BatchedRun, Frame
 from onnx_hw.quantization.ranges.calibrate import Range
-from onnx_hw.quantization.ranges.mse import least_losses
+from onnx_hw.quantization.ranges.mse import mse_ranges
 from onnx_hw.quantization.scheme import Precision, Scheme
 from onnx_hw.samples.sqnr import MIN_POWER, NoiseStatistics
 
@@ -39,7 +39,7 @@ FRAMES = 8
 
 
 @dataclass(frozen=True, order=True)
-class WidthChoice:
+class TensorKey:
     """What has a width of its own.
 
     Attributes:
@@ -51,11 +51,11 @@ class WidthChoice:
     name: str
 
 
-Noises = Mapping[WidthChoice, Mapping[int, float]]
+NoiseTable = Mapping[TensorKey, Mapping[int, float]]
 """By place and bits: noise over signal at the end where it is largest."""
 
 
-def products_of(graph: Graph) -> list[tuple[Node, str]]:
+def weighted_products(graph: Graph) -> list[tuple[Node, str]]:
     """Every node whose weights are quantized, and their name."""
     found = []
     for node in graph.nodes:
@@ -65,14 +65,14 @@ def products_of(graph: Graph) -> list[tuple[Node, str]]:
     return found
 
 
-def noises_of(
+def measure_noise(
     graph: Graph,
     points: Collection[str],
     frames: Sequence[Frame],
     spans: Mapping[str, Range],
     scheme: Scheme,
     widths: Collection[int],
-) -> Noises:
+) -> NoiseTable:
     """The noise of every point and all weights.
 
     Args:
@@ -83,18 +83,20 @@ def noises_of(
         scheme: which of the integers are symmetric.
         widths: bits.
     """
-    products = products_of(graph)
+    products = weighted_products(graph)
     macs = sum(macs_of(node, graph) or 0 for node in graph.nodes)
     tries = macs * (len(points) + len(products)) // 2
     count = int(np.clip(MACS // max(1, tries), 2, FRAMES))
     probe = _Probe(graph, frames[:: -(-len(frames) // count)])
-    found: dict[WidthChoice, Mapping[int, float]] = {}
+    found: dict[TensorKey, Mapping[int, float]] = {}
     tensors = len(points) + len(products)
     for name in points:
-        found[WidthChoice("data", name)] = _of_data(probe, name, spans[name], scheme.of_value(name), widths, tensors)
+        found[TensorKey("data", name)] = _of_data(
+            probe, name, spans[name], scheme.data_precision(name), widths, tensors
+        )
     for node, weights in products:
-        found[WidthChoice("weights", node.label)] = _of_weights(
-            probe, node, weights, scheme.of_node(node.label), widths
+        found[TensorKey("weights", node.label)] = _of_weights(
+            probe, node, weights, scheme.weight_precision(node.label), widths
         )
     return found
 
@@ -103,7 +105,7 @@ def _of_data(
     probe: _Probe, name: str, span: Range, precision: Precision, widths: Collection[int], tensors: int
 ) -> Mapping[int, float]:
     values = probe.exact.of(name)
-    expected = least_losses(values, {*widths, PROBED}, tensors=tensors, symmetric=precision.symmetric)
+    expected = mse_ranges(values, {*widths, PROBED}, tensors=tensors, symmetric=precision.symmetric)
     step = (expected[PROBED].high - expected[PROBED].low) / (1 << PROBED)
     random = np.random.default_rng(SEED)
     given = [  # as if they lay anywhere between two integers; 0 is one
@@ -130,8 +132,8 @@ def _of_weights(
     if not np.isfinite(weights).all():
         return dict.fromkeys(widths, 0.0)  # it is refused later
     axis = place.axis_of_outputs(node, weights.ndim)
-    grid = replace(precision, bits=PROBED).of_weights(weights, axis)
-    noise = probe.noise({}, node, {name: dequantized(grid.integers(weights, axis), grid, axis)})
+    grid = replace(precision, bits=PROBED).weight_grid(weights, axis)
+    noise = probe.noise({}, node, {name: dequantize(grid.integers(weights, axis), grid, axis)})
     return {bits: noise * 4.0 ** (PROBED - bits) for bits in widths}
 
 
@@ -143,10 +145,10 @@ class _Probe:
     """
 
     def __init__(self, graph: Graph, frames: Sequence[Frame]) -> None:
-        self.graph, self.exact = graph, SideBySide(graph, frames)
+        self.graph, self.exact = graph, BatchedRun(graph, frames)
         for node in graph.nodes:
             self.exact.step(node)
-        self.ends = ends_of(graph)
+        self.ends = find_logits(graph)
 
     def noise(
         self,
@@ -161,7 +163,7 @@ class _Probe:
             product: a node that has other weights now.
             weights: those, by name.
         """
-        given, others = SideBySide(self.graph, ()), set(changed)
+        given, others = BatchedRun(self.graph, ()), set(changed)
         given.values = [{**values} for values in self.exact.values]
         for name, arrays in changed.items():
             for values, array in zip(given.values, arrays, strict=True):

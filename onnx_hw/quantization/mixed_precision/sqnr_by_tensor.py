@@ -18,13 +18,13 @@ from onnx_hw.onnx.evaluate.macs import macs_of
 from onnx_hw.onnx.graph.dependencies import reads
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.quantization.biases import Term
+from onnx_hw.quantization.biases import BiasTerm
 from onnx_hw.quantization.decisions import IntegerDecisions, StoredTerm
-from onnx_hw.quantization.dequantize import dequantized, reach_of, rounded_to
-from onnx_hw.quantization.mixed_precision.logits import ends_of
-from onnx_hw.quantization.mixed_precision.sensitivity import WidthChoice
-from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
-from onnx_hw.quantization.scheme import WIDEST, Precision
+from onnx_hw.quantization.dequantize import dequantize, fake_quantize, representable_range
+from onnx_hw.quantization.mixed_precision.logits import find_logits
+from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey
+from onnx_hw.quantization.ranges.batched_run import BatchedRun, Frame
+from onnx_hw.quantization.scheme import MAX_BITS, Precision
 from onnx_hw.samples.sqnr import MIN_POWER, NoiseStatistics
 
 MACS = 2_000_000_000
@@ -42,11 +42,11 @@ MUCH = 0.1
 
 
 @dataclass(frozen=True)
-class Lost:
+class TensorLoss:
     """By one tensor.
 
     Attributes:
-        place: it.
+        tensor: whose loss this is.
         bits: of its integers.
         noise: that it adds, over the signal of the output that has most in the end; of weights it may be negative.
         share: of what those add that add some, 0..1.
@@ -54,7 +54,7 @@ class Lost:
         gain_db: by which ``MORE`` bits would raise the signal to noise there; 0 where there are none.
     """
 
-    place: WidthChoice
+    tensor: TensorKey
     bits: int
     noise: float
     share: float
@@ -71,19 +71,19 @@ class Lost:
         """What to do about it; empty where that gains little."""
         if self.share < MUCH or not self.gain_db:
             return ""
-        wider = f"{quoted(self.place.name)} = {self.bits + MORE} under [{self.place.kind}] of --precision"
+        wider = f"{quoted(self.tensor.name)} = {self.bits + MORE} under [{self.tensor.kind}] of --precision"
         if self.saturated > 0.5:
             return f"numbers lie beyond its range: more samples with --calibration, or {wider}"
         return f"{wider} gains {self.gain_db:.1f} dB"
 
 
-def lost_by_tensor(
+def loss_by_tensor(
     graph: Graph,
     frames: Sequence[Frame],
-    terms: Mapping[str, Term],
+    terms: Mapping[str, BiasTerm],
     integers: IntegerDecisions,
     names: Mapping[str, str],
-) -> tuple[Lost, ...]:
+) -> tuple[TensorLoss, ...]:
     """What each tensor loses, the one that loses most first; none where that takes too long.
 
     Args:
@@ -96,7 +96,7 @@ def lost_by_tensor(
     tensors = len(integers.data) + len(integers.weights)
     macs = sum(macs_of(node, graph) or 0 for node in graph.nodes) * (tensors // 2 + 1)
     count = min(FRAMES, MACS // max(1, macs), len(frames))
-    ends = ends_of(graph)
+    ends = find_logits(graph)
     if not count or not tensors or not ends:
         return ()
     walk = _Walk(graph, frames[:: -(-len(frames) // count)], terms, integers, ends)
@@ -106,9 +106,9 @@ def lost_by_tensor(
     found = []
     for (place, bits, saturated), noise in zip(walk.tensors, added.tolist(), strict=True):
         share = max(noise, 0.0) / total if total else 0.0
-        gain = -10 * np.log10(1 - share * (1 - 4.0**-MORE)) if bits + MORE <= WIDEST else 0.0
-        named = WidthChoice(place.kind, names.get(place.name, place.name))
-        found.append(Lost(named, bits, noise, share, saturated, float(gain)))
+        gain = -10 * np.log10(1 - share * (1 - 4.0**-MORE)) if bits + MORE <= MAX_BITS else 0.0
+        named = TensorKey(place.kind, names.get(place.name, place.name))
+        found.append(TensorLoss(named, bits, noise, share, saturated, float(gain)))
     return tuple(sorted(found, key=lambda lost: -lost.noise))
 
 
@@ -123,18 +123,18 @@ class _Walk:
         self,
         graph: Graph,
         frames: Sequence[Frame],
-        terms: Mapping[str, Term],
+        terms: Mapping[str, BiasTerm],
         integers: IntegerDecisions,
         ends: Sequence[str],
     ) -> None:
         self.graph, self.terms, self.integers, self.ends = graph, terms, integers, ends
-        self.exact = SideBySide(graph, frames)
+        self.exact = BatchedRun(graph, frames)
         for node in graph.nodes:
             self.exact.step(node)
-        self.given = SideBySide(graph, ())
+        self.given = BatchedRun(graph, ())
         self.given.values = [{**values} for values in self.exact.values]
         self.changed = set[str]()
-        self.tensors: list[tuple[WidthChoice, int, float]] = []
+        self.tensors: list[tuple[TensorKey, int, float]] = []
 
     def noises(self) -> list[list[float]]:
         """Noise over signal at each end, after each of the tensors."""
@@ -154,14 +154,14 @@ class _Walk:
         grid = self.integers.data.get(name)
         if grid is None:
             return False
-        every, beyond, (low, high) = NoiseStatistics(), NoiseStatistics(), map(np.float64, reach_of(grid))
+        every, beyond, (low, high) = NoiseStatistics(), NoiseStatistics(), map(np.float64, representable_range(grid))
         for values in self.given.values:
             before = values[name]
-            values[name] = after = rounded_to(grid, before)
+            values[name] = after = fake_quantize(grid, before)
             outside = (before < low) | (before > high)
             every, beyond = every.with_values(after, before), beyond.with_values(after[outside], before[outside])
         self.changed.add(name)
-        self.tensors.append((WidthChoice("data", name), grid.bits, beyond.noise / every.noise if every.noise else 0.0))
+        self.tensors.append((TensorKey("data", name), grid.bits, beyond.noise / every.noise if every.noise else 0.0))
         return True
 
     def _weighed(self, node: Node) -> Mapping[str, np.ndarray]:
@@ -170,18 +170,18 @@ class _Walk:
         if place is None or stored is None:
             return {}
         axis = place.axis_of_outputs(node, stored.integers.ndim)
-        self.tensors.append((WidthChoice("weights", node.label), stored.grid.bits, 0.0))
+        self.tensors.append((TensorKey("weights", node.label), stored.grid.bits, 0.0))
         term = self.terms.get(node.outputs[0])
         if term is not None and term.name in self.integers.terms:
             made = self.integers.terms[term.name]
             numbers = made.integers * float(made.step) if isinstance(made, StoredTerm) else made
             self.given.constants[term.name] = numbers.astype(np.float32)
             self.changed.add(term.name)
-        return {node.inputs[place.at]: dequantized(stored.integers, stored.grid, axis)}
+        return {node.inputs[place.at]: dequantize(stored.integers, stored.grid, axis)}
 
     def _behind(self, at: int) -> list[float]:
         """Noise over signal at each end, the nodes from that one on computing in floats."""
-        trial, changed = SideBySide(self.graph, ()), set(self.changed)
+        trial, changed = BatchedRun(self.graph, ()), set(self.changed)
         trial.constants, trial.values = self.given.constants, [{**values} for values in self.given.values]
         for node in self.graph.nodes[at:]:
             if not changed.isdisjoint(reads(node)):
@@ -204,9 +204,7 @@ def sqnr_of_blockwise_weights(model: Model, precision: Precision) -> dict[str, f
     """
     blocks = {node.label: blocks_of(model.graph, node) for node in model.graph.nodes if is_blocked(node)}
     return {
-        label: _sqnr_per_channel(each, precision)
-        for label, each in blocks.items()
-        if each and each.in_one_piece() is None
+        label: _sqnr_per_channel(each, precision) for label, each in blocks.items() if each and each.merged() is None
     }
 
 
@@ -214,7 +212,7 @@ def _sqnr_per_channel(blocks: Blocks, precision: Precision) -> float:
     """Return the SQNR, in dB, of integers with one scale per output."""
     weights = blocks.counts * blocks.steps
     axis = next((k for k in range(weights.ndim) if k != blocks.axis), 0)
-    grid = precision.of_weights(weights.astype(np.float32), axis)
+    grid = precision.weight_grid(weights.astype(np.float32), axis)
     steps = np.array([float(step) for step in grid.step]).reshape([-1 if k == axis else 1 for k in range(weights.ndim)])
     noise = ((grid.integers(weights.astype(np.float32), axis) * steps - weights) ** 2).sum()
     return float(10 * np.log10(max((weights**2).sum(), 1e-300) / max(noise, 1e-300)))

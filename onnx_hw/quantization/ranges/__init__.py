@@ -1,1 +1,1 @@
-"""Ranges of values: seen in samples, assumed, and cut where that loses least."""
+"""RangeSource of values: seen in samples, assumed, and cut where that loses least."""

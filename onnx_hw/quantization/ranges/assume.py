@@ -32,7 +32,7 @@ UNKNOWN = Range(-1.0, 1.0)
 ELEMENTWISE = LINEAR_EFFECTS | {Effect.BOUNDS, Effect.BENDS}
 
 
-def assumed_ranges(model: Model, names: Collection[str] | None = None) -> dict[str, Range]:
+def assume_ranges(model: Model, names: Collection[str] | None = None) -> dict[str, Range]:
     """A range for float and integer values of a folded model; it holds 0 or not, as a real one might.
 
     Args:

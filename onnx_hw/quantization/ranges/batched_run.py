@@ -21,7 +21,7 @@ MOST_ELEMENTS = 1 << 23
 """Of the inputs of all samples: tensors inside may be many times as large."""
 
 
-class SideBySide:
+class BatchedRun:
     """The values of every sample that later nodes read.
 
     Attributes:
@@ -65,16 +65,16 @@ class SideBySide:
         return [values[name] if name in values else self.constants[name] for values in self.values]
 
 
-def samples_of(frames: Mapping[str, np.ndarray]) -> list[Frame]:
+def pick_samples(frames: Mapping[str, np.ndarray]) -> list[Frame]:
     """At most ``MOST`` of the samples, evenly spread, and fewer where they are large; one of a model without inputs.
 
     Args:
         frames: by graph input, (frames, *shape).
     """
-    return [one_frame(frames, k) for k in range(0, frame_count(frames), stride_of(frames))]
+    return [one_frame(frames, k) for k in range(0, frame_count(frames), sample_stride(frames))]
 
 
-def stride_of(frames: Mapping[str, np.ndarray]) -> int:
+def sample_stride(frames: Mapping[str, np.ndarray]) -> int:
     """Every how many-th of the samples is among those."""
     count = frame_count(frames)
     size = sum(array.size // max(count, 1) for array in frames.values())

@@ -48,7 +48,7 @@ class Range:
 class RangeMethod(Enum):
     """What of the samples a range is taken from."""
 
-    LEAST_LOSS = "rounding and what new samples are expected to saturate"
+    MSE = "rounding and what new samples are expected to saturate"
     MIN_MAX = "the least and the greatest number of all samples"
     MEAN = "the mean of the least numbers of each sample, and that of the greatest"
 
@@ -59,7 +59,7 @@ def calibrate(
     names: Collection[str] | None = None,
     method: RangeMethod = RangeMethod.MIN_MAX,
 ) -> dict[str, Range]:
-    """Ranges of float values of the graph: of all, or of those that are named.
+    """RangeSource of float values of the graph: of all, or of those that are named.
 
     Args:
         frames: by graph input, (frames, *shape); empty for a graph without inputs, which is run once.
@@ -122,7 +122,7 @@ def _fits(numbers: np.ndarray, step: Fraction) -> bool:
     return bool((np.abs(whole) <= MAX_MULTIPLE).all() and (np.abs(counted - whole) <= off * np.abs(whole)).all())
 
 
-Ranges = Callable[[Model, Collection[str]], Mapping[str, Range]]
+RangeSource = Callable[[Model, Collection[str]], Mapping[str, Range]]
 """Says, of a model, what range each of the named values takes."""
 
 
@@ -137,7 +137,7 @@ class SampleRanges:
     """
 
     frames: Mapping[str, np.ndarray]
-    method: RangeMethod = RangeMethod.LEAST_LOSS
+    method: RangeMethod = RangeMethod.MSE
     labels: np.ndarray | None = None
 
     def __call__(self, model: Model, names: Collection[str]) -> Mapping[str, Range]:

@@ -33,7 +33,7 @@ MOST = 1 << 21
 
 
 @dataclass(frozen=True)
-class Chosen:
+class MseRange:
     """A range and the mean squares that it is expected to cost.
 
     Attributes:
@@ -68,7 +68,7 @@ class _Beyond:
         return expected
 
 
-def least_loss(samples: Sequence[np.ndarray], bits: int, *, tensors: int = 1, symmetric: bool = False) -> Chosen:
+def mse_range(samples: Sequence[np.ndarray], bits: int, *, tensors: int = 1, symmetric: bool = False) -> MseRange:
     """The range for integers of so many bits.
 
     Args:
@@ -76,13 +76,13 @@ def least_loss(samples: Sequence[np.ndarray], bits: int, *, tensors: int = 1, sy
         tensors: of the network that get integers, this one too.
         symmetric: as far below 0 as above.
     """
-    return least_losses(samples, (bits,), tensors=tensors, symmetric=symmetric)[bits]
+    return mse_ranges(samples, (bits,), tensors=tensors, symmetric=symmetric)[bits]
 
 
-def least_losses(
+def mse_ranges(
     samples: Sequence[np.ndarray], widths: Iterable[int], *, tensors: int = 1, symmetric: bool = False
-) -> dict[int, Chosen]:
-    """The ranges for integers of several widths, by bits; as ``least_loss``."""
+) -> dict[int, MseRange]:
+    """The ranges for integers of several widths, by bits; as ``mse_range``."""
     numbers = sum(sample.size for sample in samples)
     flat = _thinned([sample.reshape(-1).astype(np.float64) for sample in samples])
     if symmetric:
@@ -90,7 +90,7 @@ def least_losses(
     above, below = (np.array([max(float((s * values).max(initial=0.0)), 0.0) for values in flat]) for s in (1, -1))
     high, low = float(above.max(initial=0.0)), float(below.max(initial=0.0))
     if high + low == 0.0:
-        return dict.fromkeys(widths, Chosen(0.0, 0.0, 0.0, 0.0))
+        return dict.fromkeys(widths, MseRange(0.0, 0.0, 0.0, 0.0))
     factors = FACTORS if len(flat) > 1 else np.ones(1)
     top, bottom = (_beyond(flat, ends, factors, sign, numbers) for ends, sign in ((above, 1), (below, -1)))
     size = (1 + symmetric) * (factors[:, None] * high + factors[None, :] * low)
@@ -103,7 +103,7 @@ def least_losses(
         i, j = np.unravel_index(int(cost.argmin()), cost.shape)
         far = float(factors[i]) * high
         near = far if symmetric else float(factors[j]) * low
-        found[bits] = Chosen(-near, far, float(rounding[i, j]), float(top.expected[i] + bottom.expected[j]))
+        found[bits] = MseRange(-near, far, float(rounding[i, j]), float(top.expected[i] + bottom.expected[j]))
     return found
 
 

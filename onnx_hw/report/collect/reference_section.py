@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from onnx_hw.prove.model.compare import TensorComparison
-from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost
+from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss
 from onnx_hw.report.losses import Loss
 from onnx_hw.report.model import FloatModel, OutputLikeness, Reference, TensorLikeness
 from onnx_hw.samples.sqnr import NoiseStatistics
@@ -13,7 +13,7 @@ from onnx_hw.samples.sqnr import NoiseStatistics
 WORST_TENSORS = 10
 
 
-def describe_reference(compared: TensorComparison, lost: Sequence[Lost] = ()) -> Reference:
+def describe_reference(compared: TensorComparison, lost: Sequence[TensorLoss] = ()) -> Reference:
     """Args:
     lost: by tensors, the one that loses most first.
     """
@@ -25,7 +25,7 @@ def describe_reference(compared: TensorComparison, lost: Sequence[Lost] = ()) ->
             key=lambda tensor: (tensor.sqnr_db is None, tensor.sqnr_db or 0.0),
         )
         losses = tuple(
-            Loss(one.place.name, one.place.kind, one.bits, one.sqnr_db, one.share, one.saturated, one.advice)
+            Loss(one.tensor.name, one.tensor.kind, one.bits, one.sqnr_db, one.share, one.saturated, one.advice)
             for one in lost[:WORST_TENSORS]
         )
         float_model = FloatModel(_outputs(fidelity.outputs), tuple(worst[:WORST_TENSORS]), losses)

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
 from onnx_hw.commands.build import build
 from onnx_hw.ir.mac_counts import macs_in_hardware
-from onnx_hw.onnx.canonicalize.decompose_fused import DOMAIN, FORMS, take_apart_fused_operators
+from onnx_hw.onnx.canonicalize.decompose_fused import DOMAIN, FORMS, decompose_fused_operators
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of
@@ -76,7 +76,7 @@ def test_the_parts_compute_what_the_whole_does(op_type: str) -> None:
         given = tuple(Value(name, name_of_dtype(of.dtype), of.shape) for name, of in zip(names, inputs, strict=True))
         values = {value.name: value for value in given}
         graph = Graph("g", (node,), given, (Value("y", "float", whole.shape),), {}, values)
-        apart = take_apart_fused_operators(Model("m", graph, {"": 17, DOMAIN: 1}, 8))
+        apart = decompose_fused_operators(Model("m", graph, {"": 17, DOMAIN: 1}, 8))
         assert not any(part.domain for part in apart.graph.nodes)
         products = [part for part in apart.graph.nodes if facts_of(part).macs is not None]
         assert [part.name for part in products] == ["it"] * (facts_of(node).macs is not None)
@@ -87,7 +87,7 @@ def test_the_parts_compute_what_the_whole_does(op_type: str) -> None:
 def test_what_has_no_counterpart_stays() -> None:
     node = Node("it", "FusedGemm", DOMAIN, 1, ("a", "b"), ("y",), {"activation": "Softsign"})
     graph = Graph("g", (node,), (), (Value("y", "float", (2, 2)),), {}, {})
-    assert take_apart_fused_operators(Model("m", graph, {"": 17}, 8)).graph.nodes == (node,)
+    assert decompose_fused_operators(Model("m", graph, {"": 17}, 8)).graph.nodes == (node,)
 
 
 def fused_network(folder: Path, batch: int = 1) -> Path:
@@ -143,4 +143,4 @@ def test_nothing_is_taken_apart_of_other_operators() -> None:
     node = Node("it", "FusedGemm", "", 1, ("a", "b"), ("y",))
     graph = Graph("g", (node,), (), (), {}, {})
     model = Model("m", graph, {"": 17}, 8)
-    assert take_apart_fused_operators(model) == replace(model, graph=graph)
+    assert decompose_fused_operators(model) == replace(model, graph=graph)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_factors_into_weights
+from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_scales_into_weights
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
@@ -57,7 +57,7 @@ def test_a_factor_per_channel_is_in_the_weights(key: tuple[str, str], following:
         values = {name: Value(name, "float", array.shape) for name, array in constants.items()}
         graph = Graph("g", tuple(nodes), (given,), (Value("end", "float", result.shape),), constants, values)
         model = infer(Model("m", graph, {"": 15}, 8))
-        apart = fold_factors_into_weights(model)
+        apart = fold_scales_into_weights(model)
         assert not {"BatchNormalization", "Mul", "Div"}.intersection(node.op_type for node in apart.graph.nodes)
         found, wanted = (reference.run(of, {"x0": data})["end"] for of in (apart, model))
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
@@ -82,7 +82,7 @@ def test_a_factor_that_makes_several_channels_of_one_stays(following: str) -> No
     values = {name: Value(name, "float", array.shape) for name, array in constants.items()}
     inputs, outputs = (Value("x", "float", (1, 2, 2, 2)),), (Value("end", "float", (1, 3, 2, 2)),)
     model = infer(Model("m", Graph("g", nodes, inputs, outputs, constants, values), {"": 15}, 8))
-    apart = fold_factors_into_weights(model)
+    apart = fold_scales_into_weights(model)
     frame = {"x": rng.uniform(-1, 1, (1, 2, 2, 2)).astype(np.float32)}
     assert following in [node.op_type for node in apart.graph.nodes]
     np.testing.assert_allclose(reference.run(apart, frame)["end"], reference.run(model, frame)["end"], rtol=1e-5)

@@ -74,9 +74,9 @@ def test_a_saturation_that_ignores_two_bits_passes_samples_but_not_the_ends(
     simulator, names = prove.compile_simulator(design, tmp_path, engine=SimulationEngine.INTERPRETED)
     plan = prove.plan_runs(design, {"sums": samples}, simulator.name)
     assert prove.prove(design, simulator, names, plan).agrees
-    found = directed_vectors.reach(design, tmp_path, SimulationEngine.INTERPRETED)
+    found = directed_vectors.check_directed_vectors(design, tmp_path, SimulationEngine.INTERPRETED)
     assert not found.agrees
-    assert "down.o[" in directed_vectors.reach_error(found).problems[0].message
+    assert "down.o[" in directed_vectors.directed_vector_error(found).problems[0].message
 
 
 @pytest.mark.parametrize(("module", "core"), [(matmul.MatMul, "vectors"), (depthwise.Depthwise, "windows")])
@@ -95,14 +95,16 @@ def test_a_sum_without_its_highest_bit_passes_samples_but_not_the_ends(
     samples = {"image": draw.integers(-9, 9, (2, 4, 3, 2)), "rows": draw.integers(3, 30, (2, 1, 4, 6))}
     simulator, names = prove.compile_simulator(design, tmp_path, engine=SimulationEngine.INTERPRETED)
     assert prove.prove(design, simulator, names, prove.plan_runs(design, samples, simulator.name)).agrees
-    error = directed_vectors.reach_error(directed_vectors.reach(design, tmp_path, SimulationEngine.INTERPRETED))
+    error = directed_vectors.directed_vector_error(
+        directed_vectors.check_directed_vectors(design, tmp_path, SimulationEngine.INTERPRETED)
+    )
     assert f"{core}.o[" in error.problems[0].message
 
 
 def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
     design = network()
     down, table = (node.operator for node in design.network.nodes)
-    found = directed_vectors.reach(design, tmp_path, SimulationEngine.INTERPRETED)
+    found = directed_vectors.check_directed_vectors(design, tmp_path, SimulationEngine.INTERPRETED)
     assert found.agrees and found.run is not None and found.run.firings_compared
     exact = down.exact
     assert found.thresholds == found.of_thresholds == int((exact.reached & exact.missed).sum())
@@ -129,7 +131,7 @@ def test_places_of_a_step_function_that_is_a_table(bits: int) -> None:
 
 
 def test_sums_are_driven_to_their_ends(tmp_path: Path) -> None:
-    found = directed_vectors.reach(sums(), tmp_path, SimulationEngine.INTERPRETED)
+    found = directed_vectors.check_directed_vectors(sums(), tmp_path, SimulationEngine.INTERPRETED)
     assert found.agrees and found.cores == 2 and found.ends == found.of_ends == 2 * (2 + 3)
 
 
@@ -144,7 +146,7 @@ def of_two() -> Design:
 
 
 def test_what_two_tensors_make_is_driven_to_its_ends(tmp_path: Path) -> None:
-    found = directed_vectors.reach(of_two(), tmp_path, SimulationEngine.INTERPRETED)
+    found = directed_vectors.check_directed_vectors(of_two(), tmp_path, SimulationEngine.INTERPRETED)
     assert found.agrees and found.cores == found.of_cores == 2 and found.ends == found.of_ends == 2 * 2 * 4
 
 
@@ -162,13 +164,15 @@ def test_a_sum_of_two_tensors_that_is_too_narrow_passes_samples_but_not_the_ends
     samples = {name: draw.integers(2, 20, (2, 2, 3, 4)) for name in "abcd"}
     simulator, names = prove.compile_simulator(design, tmp_path, engine=SimulationEngine.INTERPRETED)
     assert prove.prove(design, simulator, names, prove.plan_runs(design, samples, simulator.name)).agrees
-    error = directed_vectors.reach_error(directed_vectors.reach(design, tmp_path, SimulationEngine.INTERPRETED))
+    error = directed_vectors.directed_vector_error(
+        directed_vectors.check_directed_vectors(design, tmp_path, SimulationEngine.INTERPRETED)
+    )
     assert "difference.o[" in error.problems[0].message
 
 
 def test_what_there_is_no_time_for_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directed_vectors, "LANES_AT_MOST", 2)
-    found = directed_vectors.reach(network(), tmp_path, SimulationEngine.INTERPRETED)
+    found = directed_vectors.check_directed_vectors(network(), tmp_path, SimulationEngine.INTERPRETED)
     assert (found.cores, found.of_cores) == (1, 2)
     assert found.thresholds == found.of_thresholds
     assert found.places < found.of_places and "1 of 2 sums, requantizers" in str(found)

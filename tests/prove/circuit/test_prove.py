@@ -141,12 +141,12 @@ def test_what_is_not_modelled_in_lockstep_goes_to_verilator(tmp_path: Path, monk
 
 @pytest.mark.parametrize("frames", range(1, 60))
 def test_any_two_neighbouring_frames_are_streamed_back_to_back(frames: int) -> None:
-    pieces = simulation.pieces_of(frames)
+    pieces = simulation.split_frames(frames)
     assert [frame for k, piece in enumerate(pieces) for frame in piece[k > 0 :]] == list(range(frames))
     assert all(piece.start == before.stop - 1 for before, piece in itertools.pairwise(pieces))
     assert len(pieces) <= simulation.PIECES
     assert min(map(len, pieces)) >= min(frames, simulation.FULL_RATE_FRAMES)
-    assert simulation.pieces_of(frames, 1) == [range(frames)]
+    assert simulation.split_frames(frames, 1) == [range(frames)]
 
 
 def test_no_other_tool_is_taken_for_one_that_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

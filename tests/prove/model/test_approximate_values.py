@@ -15,7 +15,7 @@ from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.prove.model.compare import compare
-from onnx_hw.prove.model.segments import run_in_double
+from onnx_hw.prove.model.segments import evaluate_in_double
 from support.qdq_models import Sketch
 
 SHAPE = [1, 3, 4, 4]
@@ -46,7 +46,7 @@ def test_averages_of_tables_are_as_near_as_they_say(tmp_path: Path, name: str) -
     model, network, y = built(CHAINS[name], tmp_path)
     assert list(network.approximate) == [y]
     given = golden.run(network, {"x": FRAMES})[y]
-    real = np.stack([run_in_double(model, {"x": frame})[y] for frame in FRAMES])
+    real = np.stack([evaluate_in_double(model, {"x": frame})[y] for frame in FRAMES])
     off, last_bit = network.approximate[y], np.finfo(np.float32).eps * np.abs(real).max()
     assert 0 < np.abs(given - real).max() <= off + last_bit
     assert off < 1e-5 * max(1, np.abs(real).max())

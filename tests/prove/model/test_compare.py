@@ -17,11 +17,11 @@ from onnx_hw.commands.build import build
 from onnx_hw.ir import golden
 from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import ExitCode, UserError
-from onnx_hw.onnx.canonicalize.canonicalize import prepared
-from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
+from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
+from onnx_hw.onnx.canonicalize.unbatch import split_batch, split_samples
 from onnx_hw.prove.model.compare import TensorComparison, compare
 from onnx_hw.prove.model.frames import drawn_frames
-from onnx_hw.quantization.post_training import quantize_factored, with_factors_in_weights
+from onnx_hw.quantization.post_training import prepare_floats, quantize_prepared_floats
 from onnx_hw.quantization.quantize import prepare_model, quantize_model
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.runtime.options import BuildOptions, ReadOptions
@@ -58,8 +58,8 @@ def test_float_models(tmp_path: Path, seed: int) -> None:
     inputs, outputs = drawing.draw(3)
     model = flow.read(write(drawing.sketch, tmp_path / "m.onnx", inputs, *outputs))
     frames = random_frames(model, 4)
-    ready = with_factors_in_weights(prepared(model))
-    made = quantize_factored(ready, SampleRanges(frames))
+    ready = prepare_floats(canonicalize(model))
+    made = quantize_prepared_floats(ready, SampleRanges(frames))
     quantized, ready = made.model, made.floats
     found = compare(quantized, import_model(quantized), frames, (model, ready))
     assert found.agreement.worst <= 1 and set(found.agreement.outputs) == set(outputs)
@@ -87,8 +87,8 @@ def assert_exported_agrees(seed: int, folder: Path) -> bool:
     drawn = draw(seed, folder)
     reading = ReadOptions(dimensions=drawn.dimensions, lenient=True)
     try:
-        model, batch = batch_as_frames(flow.read(drawn.path, reading))
-        frames = frames_of(drawn.frames, batch)
+        model, batch = split_batch(flow.read(drawn.path, reading))
+        frames = split_samples(drawn.frames, batch)
         made = quantize_model(prepare_model(model), SampleRanges(frames))
     except UserError:
         return False

@@ -12,10 +12,10 @@ from onnx_hw import flow
 from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.quantization.decisions import Held, IntegerDecisions
+from onnx_hw.quantization.decisions import IntegerDecisions, QuantError
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.mixed_precision.search import WIDTHS, choose_widths
-from onnx_hw.quantization.mixed_precision.sensitivity import WidthChoice
+from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.options import QuantizeOptions
@@ -30,19 +30,20 @@ DIGITS = EXAMPLES / "digits"
 def test_the_cheapest_widths_are_found_although_noise_is_misjudged(seed: int) -> None:
     """Nearly the least cost of all widths there are; the noise of weights and of data is another than foreseen."""
     random = np.random.default_rng(seed)
-    places = [WidthChoice(kind, name) for kind in ("data", "weights") for name in "ab"]
+    places = [TensorKey(kind, name) for kind in ("data", "weights") for name in "ab"]
     gains, costs = random.lognormal(0, 2, 4), random.lognormal(3, 1, 4)
     noises = {p: {b: g * 4.0**-b for b in WIDTHS} for p, g in zip(places, gains, strict=True)}
     prices = {p: {b: c * b for b in WIDTHS} for p, c in zip(places, costs, strict=True)}
     wrong = {"data": 2.5, "weights": 0.4}
 
-    def noise(bits: dict[WidthChoice, int]) -> float:
+    def noise(bits: dict[TensorKey, int]) -> float:
         return sum(wrong[p.kind] * noises[p][b] for p, b in bits.items())
 
     def quantize(scheme: Scheme, learned: object, judges: object) -> IntegerDecisions:
-        bits = {p: scheme.of_value(p.name) if p.kind == "data" else scheme.of_node(p.name) for p in places}
+        precision_of = {"data": scheme.data_precision, "weights": scheme.weight_precision}
+        bits = {p: precision_of[p.kind](p.name) for p in places}
         made = NoiseStatistics(signal=1.0, noise=noise({p: precision.bits for p, precision in bits.items()}))
-        return IntegerDecisions(held={"y": Held(made, made)})
+        return IntegerDecisions(held={"y": QuantError(made, made)})
 
     found = choose_widths(Goal(40.0), Scheme(), [{}] * 8, None, ["y"], noises, prices, quantize)
     allowed = [dict(zip(places, bits, strict=True)) for bits in product(WIDTHS, repeat=4)]
@@ -52,13 +53,13 @@ def test_the_cheapest_widths_are_found_although_noise_is_misjudged(seed: int) ->
 
 def test_what_rare_samples_make_is_doubted() -> None:
     """Noise that one of the samples makes needs more bits than the same of all: one standard error more."""
-    places = {WidthChoice("data", "a"): {bits: 4.0**-bits for bits in WIDTHS}}
-    prices = {WidthChoice("data", "a"): {bits: float(bits) for bits in WIDTHS}}
+    places = {TensorKey("data", "a"): {bits: 4.0**-bits for bits in WIDTHS}}
+    prices = {TensorKey("data", "a"): {bits: float(bits) for bits in WIDTHS}}
 
     def quantize(shares: np.ndarray, scheme: Scheme) -> IntegerDecisions:
-        noise = 4.0 ** -scheme.of_value("a").bits
+        noise = 4.0 ** -scheme.data_precision("a").bits
         made = NoiseStatistics(signal=1.0, noise=noise)
-        return IntegerDecisions(held={"y": Held(made, made)}, noises={"y": noise * shares})
+        return IntegerDecisions(held={"y": QuantError(made, made)}, noises={"y": noise * shares})
 
     found = []
     for shares in (np.full(4, 0.25), np.array([1.0, 0.0, 0.0, 0.0])):
@@ -72,7 +73,7 @@ def test_what_rare_samples_make_is_doubted() -> None:
 
 
 def test_what_no_width_reaches_is_said() -> None:
-    places = {WidthChoice("data", "a"): dict.fromkeys(WIDTHS, 1e-3)}
+    places = {TensorKey("data", "a"): dict.fromkeys(WIDTHS, 1e-3)}
     held = NoiseStatistics(signal=1.0, noise=1e-3)
     with pytest.raises(UserError, match=r"40 dB.*30\.0 dB"):
         choose_widths(
@@ -83,7 +84,7 @@ def test_what_no_width_reaches_is_said() -> None:
             ["y"],
             places,
             places,
-            lambda *_: IntegerDecisions(held={"y": Held(held, held)}),
+            lambda *_: IntegerDecisions(held={"y": QuantError(held, held)}),
         )
 
 

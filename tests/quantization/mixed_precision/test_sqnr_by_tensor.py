@@ -50,12 +50,12 @@ def test_one_tensor_of_few_bits_makes_the_noise(scores: Path, kind: str, name: s
     with np.load(DIGITS / "digits_calibration.npz") as stored:
         images = stored["image"][:8]
     made = flow.quantized(model, SampleRanges({"image": images}), scheme)
-    worst, *others = made.lost()
+    worst, *others = made.tensor_losses()
     (found,) = golden.run(made.network, {"image": images}).values()
     (wanted,) = zip(*(reference.run(model, {"image": image}).values() for image in images), strict=True)
     measured = NoiseStatistics().with_values(found, np.stack(wanted)).sqnr_db
-    assert (worst.place.kind, worst.place.name) == (kind, name) and worst.share > 0.9 and measured is not None
-    total = -10 * np.log10(sum(one.noise for one in made.lost()))
+    assert (worst.tensor.kind, worst.tensor.name) == (kind, name) and worst.share > 0.9 and measured is not None
+    total = -10 * np.log10(sum(one.noise for one in made.tensor_losses()))
     assert total == pytest.approx(measured, abs=0.02)
     assert name in worst.advice and not any(one.advice for one in others)
     assert [one.noise for one in others] == sorted((one.noise for one in others), reverse=True)
@@ -81,4 +81,4 @@ def test_a_build_says_it_and_its_advice_helps(scores: Path, tmp_path: Path, monk
     monkeypatch.setattr("onnx_hw.quantization.mixed_precision.sqnr_by_tensor.MACS", 1000)
     model = flow.read(scores)
     made = flow.quantized(model, SampleRanges({"image": images[:2]}))
-    assert made.lost() == ()  # too large to be told
+    assert made.tensor_losses() == ()  # too large to be told

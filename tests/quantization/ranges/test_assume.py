@@ -14,7 +14,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate.fold_constants import fold
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.quantization.post_training import quantize_float_model, quantize_without_data
-from onnx_hw.quantization.ranges.assume import assumed_ranges
+from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.ranges.calibrate import calibrate
 from onnx_hw.runtime.options import ReadOptions
 from support.onnx_oracle import random_frames, write
@@ -76,7 +76,7 @@ def test_ranges_are_of_the_right_size_and_sign(tmp_path: Path, seed: int) -> Non
     model = fold(flow.read(write(drawing.sketch, tmp_path / "m.onnx", inputs, *outputs)))
     generator = np.random.default_rng(seed)
     frames = {name: generator.random((4, *shape), dtype=np.float32) for name, shape in inputs.items()}
-    real, assumed = calibrate(model, frames), assumed_ranges(model)
+    real, assumed = calibrate(model, frames), assume_ranges(model)
     assert real.keys() <= assumed.keys()
     for name, seen in real.items():
         size, guess = (max(-span.low, span.high, 1e-3) for span in (seen, assumed[name]))
@@ -94,6 +94,6 @@ def test_what_cannot_be_negative_is_not_assumed_to_be(tmp_path: Path) -> None:
         "square": sketch.node("Mul", "x", "x"),
     }
     model = flow.read(write(sketch, tmp_path / "m.onnx", {"x": (1, 4)}, *names.values()))
-    ranges = assumed_ranges(model)
+    ranges = assume_ranges(model)
     assert all(ranges[name].low >= 0 for name in names.values())
     assert ranges[names["sigmoid"]].high < 1 and ranges[names["clip"]].low == 0.25
