@@ -53,7 +53,7 @@ class Edge:
     deepest_at_once: int = DEEPEST_IN_LUTRAM
 
     def visible_after(self, depth: int) -> int:
-        """V of the firing law, with a FIFO of so many tokens."""
+        """Return V of the firing law, with a FIFO of ``depth`` tokens."""
         return self.delays.visible_after if self.delays else visible_after(depth, self.deepest_at_once)
 
     @property
@@ -72,7 +72,7 @@ class Edge:
 
     @property
     def bits(self) -> int:
-        """Of a payload."""
+        """Bits of a payload."""
         return self.width * self.type.dtype.bits
 
     @property
@@ -88,7 +88,7 @@ def pins_of(order: Order) -> int:
 
 @dataclass(frozen=True)
 class FifoSize:
-    """What the timing says about the FIFO of one edge, in tokens.
+    """Depths of the FIFO of one edge by the timing, in tokens.
 
     Attributes:
         depth: what the circuit gets.
@@ -121,7 +121,7 @@ class Design:
         return self.foldings[node.name]
 
     def edges(self) -> tuple[Edge, ...]:
-        """Every stream, in the order sources, then nodes' outputs. Each tensor has exactly one consumer."""
+        """Return every stream, in the order sources, then nodes' outputs. Each tensor has exactly one consumer."""
         network, edges = self.network, []
         for boundary in network.inputs:
             ((node, k),) = network.consumers(boundary.tensor)
@@ -146,7 +146,7 @@ class Design:
         return tuple(edges)
 
     def schedules(self) -> dict[str, Schedule]:
-        """What each node's engines do, verified.
+        """Return what each node's engines do, verified.
 
         Raises:
             Broken: an operator states what cannot be.
@@ -179,7 +179,7 @@ class Design:
         return node.operator.resources(self.folding(node), self.price)
 
     def fifo_costs(self) -> dict[str, Resources]:
-        """What the FIFO of each edge takes, of those whose depth is known."""
+        """Return the cost of each edge's FIFO, of those whose depth is known."""
         return {
             edge.tensor: outbox_resources(edge.bits, self.fifos[edge.tensor].depth, self.price, self.deepest_at_once)
             for edge in self.edges()
@@ -205,8 +205,8 @@ class Design:
             fold = self.folding(node)
             lines.append(f"  {node!r}  fold={fold!r} cycles={node.operator.cycles(fold)}")
         for tensor, delays in self.delays.items():
-            told = f"{delays.visible_after} cycles to its consumer, credits {delays.credit_return} back"
-            lines.append(f"  {printable(tensor)}: {told}")
+            note = f"{delays.visible_after} cycles to its consumer, credits {delays.credit_return} back"
+            lines.append(f"  {printable(tensor)}: {note}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -13,7 +13,7 @@ from onnx_hw.samples.read_samples import one_frame, stack_outputs
 
 
 def integers_of(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What the host streams in.
+    """Return what the host streams in.
 
     Args:
         frames: by graph input, (frames, *shape of the input), in the model's dtypes.
@@ -32,7 +32,7 @@ def integers_of(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str,
 
 
 def trace(network: Network, integers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Every tensor of the network, (frames, height, width, channels) int64, from those of its inputs."""
+    """Compute every tensor of the network, (frames, height, width, channels) int64, from those of its inputs."""
     values = dict(integers)
     for node in network.nodes:
         results = node.operator.golden(*(values[name] for name in node.inputs))
@@ -43,7 +43,7 @@ def trace(network: Network, integers: Mapping[str, np.ndarray]) -> dict[str, np.
 def outputs_of(
     network: Network, integers: Mapping[str, np.ndarray], frames: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """The graph's outputs, in the model's own names and dtypes, from the integers that left the hardware.
+    """Return the graph's outputs, in the model's own names and dtypes, from the integers that left the hardware.
 
     Args:
         integers: by hardware output tensor, (frames, height, width, channels).
@@ -83,15 +83,15 @@ def _before_hardware(network: Network, frame: Mapping[str, np.ndarray], names: S
 
 
 RANDOM_FRAMES = 4
-"""Proven with so many frames when no samples are given."""
+"""Number of random frames of the proof when no samples are given."""
 
 
 SEED = 20
-"""Of those frames: two builds see the same ones."""
+"""Seed of those frames: two builds use the same ones."""
 
 
 def streamed_in(network: Network, frames: Mapping[str, np.ndarray] | None) -> Mapping[str, np.ndarray]:
-    """What the host streams in, by hardware input tensor: the frames, or random integers where there are none."""
+    """Return what the host streams in, by hardware input tensor: the frames, or random integers without frames."""
     if frames is None:
         return random_integers(network)
     integers = integers_of(network, frames)

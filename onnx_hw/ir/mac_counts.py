@@ -1,4 +1,4 @@
-"""Which share of a model's multiply-accumulates the circuit does: counted on both sides of the border."""
+"""Share of a model's multiply-accumulates that the circuit does: counted on both sides of the border."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def products_on_host(network: Network) -> Iterator[tuple[Node, int | None]]:
-    """The nodes of head and tail that multiply and accumulate, and how often; None where nobody knows."""
+    """Return the nodes of head and tail that multiply and accumulate, and how often; None for an unknown number."""
     for part in (part for part in (network.head, network.tail) if part is not None):
         for node in part.graph.nodes:
             count = macs_of(node, part.graph)
@@ -22,13 +22,17 @@ def products_on_host(network: Network) -> Iterator[tuple[Node, int | None]]:
 
 
 def macs_in_hardware(network: Network) -> float | None:
-    """The share, 0..1; None for a model without multiply-accumulates. What nobody can count counts once."""
+    """Return the share, 0..1; None for a model without multiply-accumulates. A node whose number is unknown counts
+    once.
+    """
     circuit = macs_of_circuit(network)
     host = sum(1 if count is None else count for _, count in products_on_host(network))
     return circuit / (circuit + host) if circuit + host else None
 
 
 def macs_of_circuit(network: Network) -> int:
-    """Of the ONNX nodes that became hardware, as ONNX means them: without zeros that a circuit adds between groups."""
+    """Return the multiply-accumulates of the ONNX nodes that became hardware, as ONNX means them: without zeros that a
+    circuit adds between groups.
+    """
     names = {name for node in network.nodes for name in node.origin}
     return sum(count for name, count in network.macs.items() if name in names)

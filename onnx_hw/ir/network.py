@@ -47,7 +47,7 @@ class NetworkNode:
 
 @dataclass(frozen=True)
 class Boundary:
-    """Where an ONNX tensor meets the hardware.
+    """Border between an ONNX tensor and the hardware.
 
     The stream carries ``array.reshape(-1)[order]`` of the ONNX tensor's array (one frame, leading batch of 1 kept in
     ``onnx_shape``), viewed as ``tensors[tensor].shape``.
@@ -126,11 +126,11 @@ class Network:
         return tuple(node.operator.results() for node in self.nodes)
 
     def producer(self, tensor: str) -> tuple[NetworkNode, int] | None:
-        """The node and output index that make a tensor; None for an input of the network."""
+        """Return the node and output index that make a tensor; None for an input of the network."""
         return self._producers.get(tensor)
 
     def consumers(self, tensor: str) -> tuple[tuple[NetworkNode, int], ...]:
-        """Every (node, input index) that reads a tensor."""
+        """Return every (node, input index) that reads a tensor."""
         return self._consumers.get(tensor, ())
 
     @cached_property

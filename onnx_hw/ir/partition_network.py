@@ -16,18 +16,18 @@ from onnx_hw.onnx.graph.model import Value
 
 
 def cut_network(network: Network, tensor: str) -> tuple[Network, Network]:
-    """Two networks, whose meanings one after the other are the whole one's: the results of the first are what the
-    second takes.
+    """Return two networks, whose meanings one after the other are the whole one's: the second takes the results of the
+    first.
 
     The first one makes the tensor, and does what the host does before; the second one does the rest, and what the host
     does behind. Everything that leaves the one for the other passes under a name of its own, as integers in NHWC order:
-    the tensor, and what else the second one reads of the first; beside it whatever the host hands on.
+    the tensor, and what else the second one reads of the first; and whatever the host hands on.
 
     Args:
         tensor: one that a node makes and another one reads.
 
     Raises:
-        UserError: it is none.
+        UserError: it is not such a tensor.
     """
     if network.producer(tensor) is None or not network.consumers(tensor):
         raise user_error(
@@ -65,7 +65,7 @@ def cut_network(network: Network, tensor: str) -> tuple[Network, Network]:
 
 
 def _made_of(network: Network, tensor: str) -> set[str]:
-    """Names of the nodes that a tensor depends on."""
+    """Return the names of the nodes that a tensor depends on."""
     found: set[str] = set()
     wanted = [tensor]
     while wanted:
@@ -77,7 +77,7 @@ def _made_of(network: Network, tensor: str) -> set[str]:
 
 
 def _part(network: Network, nodes: Sequence[NetworkNode]) -> Network:
-    """The network of some of the nodes, with what is known of their tensors."""
+    """Return the network of some of the nodes, with what is known of their tensors."""
     made = {name for node in nodes for name in node.outputs}
     kept = made | {name for node in nodes for name in node.inputs}
     return replace(
@@ -112,7 +112,7 @@ def _crossing(network: Network, tensors: Sequence[str], leaving: Sequence[Bounda
 
 
 def _arguments(network: Network, boundaries: Iterable[Boundary], handed: Iterable[str]) -> tuple[Value, ...]:
-    """What the second part is given, under the names under which the first one gives it."""
+    """Return the inputs of the second part, under the names that the first one has for them."""
     made = {value.name: value for value in network.head.graph.outputs} if network.head is not None else {}
     known = {value.name: value for value in network.arguments} | made
     for b in boundaries:

@@ -1,4 +1,4 @@
-"""What holds for every ``Design``, whatever pass made it."""
+"""Invariants of every ``Design``, whatever pass made it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def verify_design(design: Design, made_by: str = "", *, sized: bool = True) -> D
 
 
 def faults_of_design(design: Design, *, sized: bool) -> Iterator[Fault]:
-    """Everything that is wrong with a design; streams and FIFOs only where its network and foldings are whole.
+    """Yield everything that is wrong with a design; streams and FIFOs only where its network and foldings are whole.
 
     Every tensor has one consumer, every node one legal folding, both ends of a stream the same order, every stream
-    with a producer one FIFO of one token or more, and where it has delays such as there can be.
+    with a producer one FIFO of one token or more, and where it has delays, possible ones.
 
     Args:
         sized: the FIFOs must be there; without, there may be none of them yet.
@@ -56,7 +56,7 @@ def faults_of_design(design: Design, *, sized: bool) -> Iterator[Fault]:
 
 
 def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Iterator[Fault]:
-    """Every node has one that can be built, and there is no other."""
+    """Yield the nodes without a folding that can be built, and the foldings without a node."""
     nodes = {node.name: node for node in network.nodes}
     for name in foldings:
         if name not in nodes:
@@ -73,7 +73,9 @@ def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Ite
 
 
 def faults_of_repetition(network: Network, foldings: Mapping[str, Folding]) -> Iterator[Fault]:
-    """What a node makes comes once a frame; only the host can send it again. Nodes without a folding are left out."""
+    """Yield the nodes that make a tensor more than once a frame, which only the host can do. Nodes without a folding
+    are left out.
+    """
     for node in network.nodes:
         orders = node.operator.input_orders(foldings[node.name]) if node.name in foldings else ()
         for tensor, order in zip(node.inputs, orders, strict=False):
@@ -87,7 +89,7 @@ def faults_of_repetition(network: Network, foldings: Mapping[str, Folding]) -> I
 
 
 def _illegal(operator: Operator, folding: Folding) -> str:
-    """Why it cannot be built. More lanes than channels can: they are waste, that is all."""
+    """Return why a folding cannot be built. More lanes than channels are allowed: they are only waste."""
     why = operator.illegal(folding)
     if not why:
         return ""
@@ -97,7 +99,7 @@ def _illegal(operator: Operator, folding: Folding) -> str:
 
 
 def _consumers(design: Design) -> Iterator[Fault]:
-    """A stream is consumed once: by a node, or by the host."""
+    """Yield the streams that are not consumed exactly once, by a node or by the host."""
     readers: dict[str, list[str]] = {}
     for node in design.network.nodes:
         for tensor in node.inputs:
@@ -110,7 +112,7 @@ def _consumers(design: Design) -> Iterator[Fault]:
 
 
 def _orders(design: Design) -> Iterator[Fault]:
-    """Both ends of a stream mean the same beats."""
+    """Yield the streams whose two ends do not mean the same beats."""
     sent: dict[str, Order] = {}
     for node in design.network.nodes:
         folding = design.folding(node)

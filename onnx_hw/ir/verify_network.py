@@ -1,4 +1,4 @@
-"""What holds for every ``Network``, whatever pass made it."""
+"""Invariants of every ``Network``, whatever pass made it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def verify_network(network: Network, made_by: str = "") -> Network:
 
 
 def faults_of_network(network: Network) -> Iterator[Fault]:
-    """Everything that is wrong with a network; types, boundaries and host only where the graph is one.
+    """Yield everything that is wrong with a network; types, boundaries and host only where the graph is correct.
 
     Names are unique and not dangling, nodes stand in topological order, every tensor is read or leaves; a node's
-    operator has as many ports as it has tensors, and they have its types; a boundary's order is a permutation; what the
-    host does before and after makes exactly what is asked for.
+    operator has one port for each of its tensors, and they have its types; a boundary's order is a permutation; what
+    the host does before and after makes exactly what is asked for.
     """
     typed = [
         Typed(node, node.operator.operands(), results)
@@ -83,7 +83,7 @@ def _names(nodes: Sequence[Typed]) -> Iterator[Fault]:
 
 
 def _graph(network: Network) -> Iterator[Fault]:
-    """Every tensor is made once, before it is read."""
+    """Yield the faults of the graph: every tensor is made once, before it is read."""
     makers = {tensor: node.name for node in network.nodes for tensor in node.outputs}
     known: dict[str, str] = {}
     for boundary in network.inputs:
@@ -111,7 +111,9 @@ def _graph(network: Network) -> Iterator[Fault]:
 
 
 def _ends(network: Network) -> Iterator[Fault]:
-    """Every tensor is read or leaves; what leaves was made here, and under a name of its own."""
+    """Yield the faults of the ends: every tensor is read or leaves; what leaves was made here, and has a name of its
+    own.
+    """
     read = {tensor for node in network.nodes for tensor in node.inputs}
     leaving = {boundary.tensor for boundary in network.outputs}
     for boundary in network.inputs:
@@ -135,7 +137,7 @@ def _ends(network: Network) -> Iterator[Fault]:
 
 
 def _types(network: Network, nodes: Sequence[Typed]) -> Iterator[Fault]:
-    """A node takes what enters, or what the node before makes."""
+    """Yield the faults of the types: a node takes what enters, or what the node before makes."""
     for boundary in network.inputs:
         yield from _type(network.tensors[boundary.tensor], boundary.tensor)
     for node, operands, results in nodes:
@@ -206,7 +208,9 @@ def _grids(network: Network) -> Iterator[Fault]:
 
 
 def _host(network: Network) -> Iterator[Fault]:
-    """The head makes what enters, as it enters, and what is handed over; the tail makes the results of what leaves."""
+    """Yield the faults of the host: the head makes what enters, as it enters, and what is handed over; the tail makes
+    the results of what leaves.
+    """
     head, tail = network.head, network.tail
     for what, part in (("head", head), ("tail", tail)):
         if part is not None:

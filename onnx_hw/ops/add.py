@@ -86,7 +86,7 @@ class Add(Operator[ElementFolding]):
         return engine((1,), inputs=2) + delayed(1, self.latency()) + folding.width * self._tree()
 
     def _tree(self) -> Demand:
-        """The sum of an element: all shifted operands, by pairs; a register holds the bits above the lowest shift."""
+        """Sum an element: all shifted operands, by pairs; a register holds the bits above the lowest shift."""
         widest, found = self.results()[0].dtype.bits, Demand()
         operands = zip((self.a, self.b), self.factors, strict=True)
         terms = [(s, shift, shift + o.dtype.bits) for o, factor in operands for s, shift in signed_digits(factor)]

@@ -50,12 +50,12 @@ class AffineSequence:
 
     @classmethod
     def every(cls, count: int, step: int = 1, first: int = 0) -> AffineSequence:
-        """One number in each of ``count`` turns."""
+        """Return a sequence with one number in each of ``count`` turns."""
         return cls((LoopTurns(first, count, step, ONE),) if count else ())
 
     @classmethod
     def rows(cls, starts: Iterable[int] | np.ndarray, pattern: Iterable[int] | np.ndarray) -> AffineSequence:
-        """The same pattern from each of the starts; of starts in equal steps one loop is made."""
+        """Repeat a pattern from each of the starts; starts in equal steps make one loop."""
         starts, pattern = (
             np.ascontiguousarray(part if isinstance(part, np.ndarray) else list(part), dtype=np.int64)
             for part in (starts, pattern)
@@ -73,7 +73,7 @@ class AffineSequence:
 
     @classmethod
     def repeated(cls, numbers: np.ndarray, counts: np.ndarray) -> AffineSequence:
-        """Each number so many times, 1 or more."""
+        """Repeat each number; ``counts`` are 1 or more."""
         turns: list[LoopTurns] = []
         for part in np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(counts)) + 1):
             if len(part):
@@ -87,7 +87,7 @@ class AffineSequence:
         return first.first + int(first.pattern[0]), last.first + (last.count - 1) * last.step + int(last.pattern[-1])
 
     def rises(self, by: int) -> bool:
-        """Whether each number is so much more than the one before, or yet more."""
+        """Return whether each number exceeds the one before by a step at least."""
         before = None
         for turns in self.turns:
             first, last = int(turns.pattern[0]), int(turns.pattern[-1])

@@ -61,7 +61,7 @@ class ArgMax(Operator[ArgMaxFolding]):
         return (Tensor((*self.operand.shape[:2], 1), Int.holding(0, most), 0, most),)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        """numpy finds the first one; the last one is the first from behind."""
+        """Find the index. numpy finds the first one of equal elements; the last one is the first from behind."""
         (image,) = arrays
         find = np.argmax if self.largest else np.argmin
         if self.last:

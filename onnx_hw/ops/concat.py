@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROWS, COLUMNS, CHANNELS = range(3)
 
-ALTERNATIVES = 3
+MAX_ALTERNATIVES = 3
 """Foldings offered besides those that the neighbours ask for."""
 
 
@@ -75,7 +75,9 @@ class Concat(Operator[EvenFolding]):
         return (np.concatenate(arrays, axis=1 + self.axis),)
 
     def reordered(self, port: str, order: Permutation) -> tuple[Concat, dict[str, Permutation]] | None:
-        """An operand that keeps its shape changes within its part; a result, where its parts remain slabs in line."""
+        """Return the reordered operator: an operand that keeps its shape changes within its part; a result, where its
+        parts remain slabs in line.
+        """
         shapes, (result,) = [operand.shape for operand in self.operands_], self.results()
         part = np.concatenate([np.full(shape, k) for k, shape in enumerate(shapes)], axis=self.axis)
         place = np.concatenate([np.arange(np.prod(shape)).reshape(shape) for shape in shapes], axis=self.axis)
@@ -97,7 +99,7 @@ class Concat(Operator[EvenFolding]):
         return None
 
     def turns(self, folding: EvenFolding) -> tuple[int, tuple[int, ...]]:
-        """(how often all operands have their turn in a frame, the beats that each one gives in its turn)."""
+        """Return (how often all operands have their turn in a frame, the beats that each one gives in its turn)."""
         turns = (1, self.operands_[0].shape[0], self.operands_[0].pixels)[self.axis]
         return turns, tuple(order.beats // turns for order in self.input_orders(folding))
 
@@ -106,23 +108,27 @@ class Concat(Operator[EvenFolding]):
         return turns * sum(beats)
 
     def _cut(self, lanes: int) -> int | None:
-        """The first operand whose pixels end within a beat though more channels follow in the result; or None."""
+        """Return the first operand whose pixels end within a beat though more channels follow in the result,
+        or None.
+        """
         if self.axis != CHANNELS:
             return None
         return next((k for k, operand in enumerate(self.operands_[:-1]) if operand.channels % lanes), None)
 
     def aligned(self, lanes: int) -> bool:
-        """Whether the result's beats are those of its operands."""
+        """Return whether the result's beats are those of its operands."""
         return self._cut(lanes) is None
 
     def illegal(self, folding: EvenFolding) -> str:
-        told = super().illegal(folding)
-        if told or (cut := self._cut(folding.lanes)) is None:
-            return told
+        reason = super().illegal(folding)
+        if reason or (cut := self._cut(folding.lanes)) is None:
+            return reason
         return f"the lanes must divide {self.operands_[cut].channels}, the channels of i{cut}, which others follow"
 
     def foldings(self, interval: int, given: Order | None = None, wanted: Order | None = None) -> Iterator[EvenFolding]:
-        """Those the neighbours ask for, and the narrowest few of which each takes fewer cycles than the one before."""
+        """Yield the foldings that neighbours ask for, and the narrowest few of which each takes fewer cycles than the
+        one before.
+        """
         least = -(-self.results()[0].size // interval)
         beside = [order.lanes for order in (given, wanted) if order is not None]
         fewest, found = 0, 0
@@ -133,7 +139,7 @@ class Concat(Operator[EvenFolding]):
             faster = not fewest or cycles < fewest
             if faster:
                 fewest, found = cycles, found + 1
-            if lanes in beside or (faster and found <= ALTERNATIVES):
+            if lanes in beside or (faster and found <= MAX_ALTERNATIVES):
                 yield folding
 
     def schedule(self, folding: EvenFolding) -> Schedule:

@@ -17,8 +17,9 @@ from onnx_hw.ops.stream_order import Order
 
 
 def conversion(given: Order, wanted: Order) -> Iterator[tuple[Operator, Folding]]:
-    """None where nothing differs. Lanes are changed at equal pixels; pixels at equal lanes, the wider ones: so no core
-    between the two takes more cycles than both, where the pixels of one divide those of the other.
+    """Return the cores that convert one order into another; none where nothing differs. Lanes are changed at equal
+    pixels; pixels at equal lanes, the wider ones: so no core between the two takes more cycles than both, where the
+    pixels of one divide those of the other.
 
     Where the pixels of a beat are not a tile, the beats come in another sequence: that is a rearrangement.
     """
@@ -39,5 +40,7 @@ def conversion(given: Order, wanted: Order) -> Iterator[tuple[Operator, Folding]
 
 
 def _pixels_between(given: int, wanted: int) -> tuple[int, ...]:
-    """On the way from one number to another, each a multiple of the next or the other way round."""
+    """Return the numbers of pixels on the way from one to another, each a multiple of the next or the other
+    way round.
+    """
     return (given, wanted) if gcd(given, wanted) in (given, wanted) else (given, gcd(given, wanted), wanted)

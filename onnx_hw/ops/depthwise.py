@@ -48,7 +48,7 @@ class Depthwise(Operator[DepthwiseFolding]):
         strides, dilations: (rows, columns).
         pads: (top, left, bottom, right).
         pad_value: what lies outside the image: the zero point of the operand.
-        capacity: beats of the line buffer; None for as many as full rate asks for.
+        capacity: beats of the line buffer; None for those that full rate needs.
     """
 
     operand: Tensor
@@ -135,11 +135,11 @@ class Depthwise(Operator[DepthwiseFolding]):
         return self.results()[0].pixels * int(self.weights.size)
 
     def beats_per_pixel(self, folding: DepthwiseFolding) -> int:
-        """Of the pixels that come side by side."""
+        """Return the beats of the pixels that come side by side."""
         return self.input_orders(folding)[0].groups
 
     def grouped(self, folding: DepthwiseFolding) -> Sliding:
-        """How the windows of a beat slide over the pixels of a beat."""
+        """Return how the windows of a beat slide over the pixels of a beat."""
         return self.sliding.grouped(self.input_orders(folding)[0], self.output_orders(folding)[0])
 
     def stored_beats(self, folding: DepthwiseFolding) -> int:
@@ -153,7 +153,9 @@ class Depthwise(Operator[DepthwiseFolding]):
         return self.output_orders(folding)[0].groups
 
     def weight_words(self, folding: DepthwiseFolding) -> Order:
-        """For each chunk of results, for each element of the kernel: ``out_lanes`` weights."""
+        """Return the order of the weights: for each chunk of results, for each element of the kernel, ``out_lanes``
+        weights.
+        """
         outputs, rows, columns = self.weights.shape
         return Order(Tensor((rows, columns, outputs), self.weight_type), folding.out_lanes, tile=rows * columns)
 
@@ -161,7 +163,9 @@ class Depthwise(Operator[DepthwiseFolding]):
         return max(self.input_orders(folding)[0].beats, self.output_orders(folding)[0].beats * self.sliding.taps)
 
     def aligned(self, out_lanes: int) -> bool:
-        """Whether every beat takes whole channels, or a channel whole beats: one element then serves its lanes."""
+        """Return whether every beat takes whole channels, or a channel whole beats: one element then serves
+        its lanes.
+        """
         return out_lanes % self.multiplier == 0 or self.multiplier % out_lanes == 0
 
     def illegal(self, folding: DepthwiseFolding) -> str:

@@ -20,7 +20,7 @@ from onnx_hw.ops.tensor import Tensor
 
 
 class MultiplierKind(Enum):
-    """What a product is made of; its value is what a folding file says."""
+    """Kind of a product's circuit; the value is the word that a folding file uses."""
 
     HARDWARE = "hardware"
     LOGIC = "logic"
@@ -29,11 +29,11 @@ class MultiplierKind(Enum):
 
 @dataclass(frozen=True, repr=False)
 class Folding(ABC):
-    """What all of them have. A field called ``multiplier`` is a ``MultiplierKind``, the others are numbers."""
+    """Base of all foldings. A field called ``multiplier`` is a ``MultiplierKind``, the others are numbers."""
 
     @classmethod
     def narrowest(cls) -> Self:
-        """The cheapest and slowest one: 1 for whatever must be said."""
+        """Return the cheapest and slowest folding: 1 in every field without a default."""
         return cls(**dict.fromkeys(cls.required(), 1))
 
     @classmethod
@@ -43,11 +43,11 @@ class Folding(ABC):
 
     @classmethod
     def required(cls) -> tuple[str, ...]:
-        """Names of the fields that must be said."""
+        """Return the names of the fields without a default."""
         return tuple(field.name for field in fields(cls) if field.default is MISSING)
 
     def numbers(self) -> dict[str, int]:
-        """All fields but the kind of multiplier."""
+        """Return all fields but the kind of multiplier."""
         return {name: getattr(self, name) for name in self.names() if name != "multiplier"}
 
     @property
@@ -56,37 +56,39 @@ class Folding(ABC):
         return getattr(self, "multiplier", MultiplierKind.HARDWARE) is MultiplierKind.LOGIC
 
     def said(self) -> dict[str, int | MultiplierKind]:
-        """The fields but those that have their default."""
+        """Return the fields but those that have their default."""
         given = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
         return {name: value for name, (value, default) in given.items() if value != default}
 
     @abstractmethod
     def input_order(self, tensor: Tensor) -> Order:
-        """The order in which the core takes an operand."""
+        """Return the order in which the core takes an operand."""
 
     @abstractmethod
     def output_order(self, tensor: Tensor) -> Order:
-        """The order in which the core gives a result."""
+        """Return the order in which the core gives a result."""
 
     def __repr__(self) -> str:
         return spelled(self.numbers()) + (", in logic" if self.in_logic else "")
 
 
 def spelled(numbers: Mapping[str, int]) -> str:
-    """``4×7``, the lanes in and out, or ``4``, those of all streams; what else there is several of behind them."""
-    told = ["×".join(str(number) for name, number in numbers.items() if name.endswith("lanes"))]
-    told += [f"{numbers[name]} {name}" for name in ("pixels", "steps") if numbers.get(name, 1) > 1]
+    """Write a folding briefly: ``4×7``, the lanes in and out, or ``4``, those of all streams; behind them everything
+    else of which there are several.
+    """
+    parts = ["×".join(str(number) for name, number in numbers.items() if name.endswith("lanes"))]
+    parts += [f"{numbers[name]} {name}" for name in ("pixels", "steps") if numbers.get(name, 1) > 1]
     in_pixels, out_pixels = (numbers.get(f"{side}_pixels", 1) for side in ("in", "out"))
     if (in_pixels, out_pixels) != (1, 1):
-        told.append(f"{in_pixels} to {out_pixels} pixels" if in_pixels != out_pixels else f"{in_pixels} pixels")
+        parts.append(f"{in_pixels} to {out_pixels} pixels" if in_pixels != out_pixels else f"{in_pixels} pixels")
     tiles = (name for name in numbers if name.endswith("tile") and numbers[name] > 1)
-    told += [f"{name.replace('_', ' ')} {numbers[name]}" for name in tiles]
-    return ", ".join(told)
+    parts += [f"{name.replace('_', ' ')} {numbers[name]}" for name in tiles]
+    return ", ".join(parts)
 
 
 @dataclass(frozen=True, repr=False)
 class EvenFolding(Folding):
-    """Of a core whose streams are equally wide.
+    """Folding of a core whose streams are equally wide.
 
     Attributes:
         lanes: integers per beat of every stream.
@@ -103,12 +105,12 @@ class EvenFolding(Folding):
 
 @dataclass(frozen=True, repr=False)
 class ElementFolding(EvenFolding):
-    """Of a core that treats every element alike, wherever it comes.
+    """Folding of a core that treats every element alike, wherever it comes.
 
     Attributes:
         lanes: channels per beat of every stream.
         pixels: pixels per beat.
-        tile: pixels of a tile; 0 for as many as are in a beat.
+        tile: pixels of a tile; 0 for those of a beat.
     """
 
     pixels: int = 1
@@ -128,7 +130,7 @@ class ElementFolding(EvenFolding):
 
 @dataclass(frozen=True, repr=False)
 class SlidingFolding(Folding):
-    """Of a core in which a window slides over an image.
+    """Folding of a core in which a window slides over an image.
 
     Attributes:
         in_lanes, out_lanes: channels per beat of the image, of the result.

@@ -54,7 +54,7 @@ class Gearbox(Ring[GearboxFolding]):
 
     Attributes:
         operand: what passes through.
-        capacity: input beats it stores; None for as many as full rate asks for.
+        capacity: input beats it stores; None for those that full rate needs.
     """
 
     operand: Tensor
@@ -63,7 +63,7 @@ class Gearbox(Ring[GearboxFolding]):
     folding_type = GearboxFolding
 
     def turns(self, folding: GearboxFolding) -> tuple[int, np.ndarray, np.ndarray]:
-        """A pixel group each."""
+        """Return the turns of the ring: one for each pixel group."""
         channels, (given, made) = self.operand.channels, (folding.in_lanes, folding.out_lanes)
         last = np.minimum(np.arange(made, channels + made, made), channels) - 1
         needs = last // given
@@ -112,7 +112,7 @@ class Gearbox(Ring[GearboxFolding]):
         return found + Demand.of(Multiplexer(reads, chosen), Register(chosen)) + copied(counted(reads), chosen)
 
     def demand_at_least(self, folding: GearboxFolding) -> Demand:
-        """The ring, and what chooses from it."""
+        """Return the demand of the ring, and of what chooses from it."""
         (given,), (made,) = self.input_orders(folding), self.output_orders(folding)
         block = lcm(folding.in_lanes, folding.out_lanes)
         stores, reads = (min(order.groups, block // order.lanes) for order in (given, made))
@@ -123,8 +123,8 @@ class Gearbox(Ring[GearboxFolding]):
         return Demand((*ring, (Multiplexer(reads, chosen), 1)))
 
     def _read(self, folding: GearboxFolding, stores: int, reads: int) -> dict[int, int]:
-        """How many stores of the ring there are, by how many of their bits are ever read: not what lies behind the last
-        channel.
+        """Return how many stores of the ring there are, by how many of their bits are ever read: lanes behind the last
+        channel are not.
         """
         bits, most = folding.pixels * self.operand.dtype.bits, reads * folding.out_lanes
         whole = min(stores, most // folding.in_lanes)
@@ -147,7 +147,7 @@ class Gearbox(Ring[GearboxFolding]):
 
 
 def _blocks(beats: int, places: int, span: int) -> int:
-    """The most blocks of the ring that ``span`` beats can touch; those of a pixel fill blocks of ``places``."""
+    """Return the most blocks of the ring that ``span`` beats can touch; those of a pixel fill blocks of ``places``."""
     first = np.arange(beats)
     turns, last = np.divmod(first + span - 1, beats)
     return int((turns * -(-beats // places) + last // places - first // places).max()) + 1

@@ -77,7 +77,7 @@ class Lookup(Operator[ElementFolding]):
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[ElementFolding]:
-        """The narrowest that keeps up: a lane costs a table."""
+        """Yield the narrowest folding that keeps up, since a lane costs a table."""
         yield from starmap(ElementFolding, narrow_cuts(self.operand, interval, given, wanted))
 
     def illegal(self, folding: ElementFolding) -> str:
@@ -105,7 +105,9 @@ class Lookup(Operator[ElementFolding]):
         return requantize_demand(table, self.operand.dtype, self.input_orders(folding)[0], 1, self.LATENCY)
 
     def weight_words(self, folding: ElementFolding) -> Order:
-        """For each group of channels: ``lanes`` channels' tables; an element is the channel."""
+        """Return the order of the tables: for each group of channels those of ``lanes`` channels; an element is the
+        channel.
+        """
         return channel_words(self.operand, folding.lanes)
 
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:

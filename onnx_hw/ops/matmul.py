@@ -79,8 +79,8 @@ class MatMul(Operator[MatMulFolding]):
         operand: the vectors.
         weights: (outputs, inputs) int64; or a tensor [1, outputs, inputs], whose pixel r holds the weights of result r.
         groups: of the convolution this is the arithmetic of: of the products only one in ``groups`` counts as useful.
-        capacity: of weights that come: the groups of results whose weights the buffer holds; None for as many as a
-            frame has and one more, for the next frame's.
+        capacity: groups of results whose dynamic weights the buffer holds; None for those of a frame and one more,
+            for the next frame.
     """
 
     operand: Tensor
@@ -204,24 +204,25 @@ class MatMul(Operator[MatMulFolding]):
         return {**super().limits(), "tile": 1}
 
     def turns(self, folding: MatMulFolding) -> tuple[int, int]:
-        """(groups of results, beats of a vector)."""
+        """Return (groups of results, beats of a vector)."""
         return folding.output_order(self._result).groups, folding.input_order(self.operand).groups
 
     def weight_words(self, folding: MatMulFolding) -> Order:
-        """For each tile, for each group of results, for each beat of a vector: the weights of every result and input.
+        """Return the order of the weights: for each tile, for each group of results, for each beat of a vector, the
+        weights of every result and input.
 
-        Results outside, inputs inside. A tile is a beat of pixels here; constants are told for one tile, and so is what
-        the buffer holds to the last one.
+        Results outside, inputs inside. A tile is a beat of pixels here; the order of constants is that of one
+        tile, and so is that of weights that the buffer holds to the last tile.
         """
         tiles = 1 if self.held(folding) else self.tiles(folding)
         return Order(self.matrix, folding.in_lanes, min(folding.out_lanes, self.matrix.shape[1]), times=tiles)
 
     def tiles(self, folding: MatMulFolding) -> int:
-        """Of a frame: beats of pixels."""
+        """Return the tiles of a frame: its beats of pixels."""
         return folding.input_order(self.operand).pixel_groups
 
     def held(self, folding: MatMulFolding) -> bool:
-        """Whether all weights stay until the last tile."""
+        """Return whether all weights stay until the last tile."""
         return not self.has_dynamic_weights or self.stored_groups(folding) >= self.turns(folding)[0]
 
     def stored_groups(self, folding: MatMulFolding) -> int:
@@ -237,7 +238,9 @@ class MatMul(Operator[MatMulFolding]):
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[MatMulFolding]:
-        """For every number of result lanes, the fewest input lanes that keep up; wider ones of equal use left out."""
+        """Yield, for every number of result lanes, the fewest input lanes that keep up; wider ones of equal use are
+        left out.
+        """
         kind = multiplier_for(self.operand.dtype.bits, self.weight_type.bits)
         for pixels in pixels_beside(self.operand, interval, given, wanted):
             groups, channels = self._result.channels + 1, self._result.channels
@@ -253,7 +256,9 @@ class MatMul(Operator[MatMulFolding]):
         return 10 + (folding.in_lanes - 1).bit_length()
 
     def schedule(self, folding: MatMulFolding) -> Schedule:
-        """For each tile, for each group of results, for each beat of vectors of the tile, for each beat of a vector."""
+        """Schedule for each tile, for each group of results, for each beat of vectors of the tile, for each beat of a
+        vector.
+        """
         groups, beats = self.turns(folding)
         pixels = self.input_orders(folding)[0].pixel_groups
         first_group = LoopTurns(0, pixels, groups * beats, np.arange(beats, dtype=np.int64))
@@ -308,7 +313,7 @@ class MatMul(Operator[MatMulFolding]):
         )
 
     def _weights(self, folding: MatMulFolding) -> Any:
-        """The words, or how they come."""
+        """Return the weights' words, or the description of how they come."""
         from onnx_hw_rtl.cores.weights import Streamed
 
         words = self.weight_words(folding)
@@ -349,7 +354,7 @@ RESULTS_PER_VECTOR_COPY = 4
 
 
 def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
-    """The whole core."""
+    """Return the demand of the whole core."""
     groups, beats = operator.turns(folding)
     results, latency = folding.out_lanes * folding.pixels, operator.latency(folding)
     loops = (
@@ -380,13 +385,13 @@ def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
 
 
 def products(operator: MatMul, folding: MatMulFolding) -> Demand:
-    """Of numbers that are not known."""
+    """Return the demand of products of unknown numbers."""
     one = product_demand(operator.operand.dtype, operator.weight_type, in_logic=folding.in_logic)
     return operator.lanes(folding) * one
 
 
 def _vectors(operator: MatMul, folding: MatMulFolding, index: int) -> Demand:
-    """A beat of vectors, fresh or replayed, and its copies."""
+    """Return the demand of a beat of vectors, fresh or replayed, and its copies."""
     groups, beats = operator.turns(folding)
     width = folding.in_lanes * folding.pixels * operator.operand.dtype.bits
     copies = delayed(width, 1).copied(-(-folding.out_lanes // RESULTS_PER_VECTOR_COPY))
@@ -399,7 +404,7 @@ def _vectors(operator: MatMul, folding: MatMulFolding, index: int) -> Demand:
 
 
 def _dot(operator: MatMul, folding: MatMulFolding) -> Demand:
-    """A register behind each product, adder tree and accumulator of one result."""
+    """Return the demand of one result: a register behind each product, an adder tree and an accumulator."""
     operand, weight, made = operator.operand.dtype.bits, operator.weight_type.bits, operator.results()[0].dtype.bits
     found = delayed(folding.in_lanes * (operand + weight), 1)
     terms = [min(operand + weight, made)] * folding.in_lanes
@@ -413,7 +418,7 @@ def _dot(operator: MatMul, folding: MatMulFolding) -> Demand:
 
 
 def _buffer(operator: MatMul, folding: MatMulFolding) -> Demand:
-    """Of weights that come, and the engine that takes them."""
+    """Return the demand of the buffer of dynamic weights, and of the engine that takes them."""
     groups, beats = operator.turns(folding)
     words, depth = groups * beats, operator.stored_groups(folding) * beats
     width = operator.weight_words(folding).width * operator.weight_type.bits

@@ -69,7 +69,7 @@ class Multiply(Operator[MultiplyFolding]):
         return [(operand.range[0] + offset, operand.range[1] + offset) for operand, offset in operands]
 
     def factors(self) -> tuple[Int, Int]:
-        """The narrowest types of a + p and b + q."""
+        """Return the narrowest types of a + p and b + q."""
         a, b = self._factor_ranges()
         return Int.holding(*a), Int.holding(*b)
 
@@ -77,7 +77,9 @@ class Multiply(Operator[MultiplyFolding]):
         return (self.a, self.b)
 
     def results(self) -> tuple[Tensor, ...]:
-        """A product is least and greatest in a corner of the factors' ranges, since it is linear in each of them."""
+        """Return the product's type. It is least and greatest in a corner of the factors' ranges, since it is linear in
+        each of them.
+        """
         corners = [a * b for a, b in product(*self._factor_ranges())]
         low, high = min(corners), max(corners)
         return (Tensor(self.a.shape, Int.holding(low, high), low, high),)
@@ -92,7 +94,9 @@ class Multiply(Operator[MultiplyFolding]):
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[MultiplyFolding]:
-        """The narrowest that keeps up, since a lane costs multipliers, and those the neighbours ask for."""
+        """Yield the narrowest folding that keeps up, since a lane costs multipliers, and those the neighbours
+        ask for.
+        """
         cuts = narrow_cuts(self.a, interval, given, wanted) + even_cuts(self.a, interval, given, wanted)
         kind = multiplier_for(*(factor.bits for factor in self.factors()))
         yield from (MultiplyFolding(*cut, multiplier=kind) for cut in dict.fromkeys(cuts))
@@ -104,7 +108,9 @@ class Multiply(Operator[MultiplyFolding]):
         return a * b
 
     def latency(self) -> int:
-        """The sums, three stages of the hardware multipliers, and one for every level of additions behind them."""
+        """Return the latency: the sums, three stages of the hardware multipliers, and one for every level of additions
+        behind them.
+        """
         return any(self.offsets) + 3 + (self.multipliers.bit_length() - 1)
 
     def schedule(self, folding: MultiplyFolding) -> Schedule:

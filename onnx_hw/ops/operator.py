@@ -1,4 +1,4 @@
-"""What every hardware operator must say about itself.
+"""Interface of all hardware operators.
 
 A *fact about one operator* lives in its file here; a *decision about the whole graph* lives in a pass that asks these
 methods and names no operator.
@@ -67,24 +67,24 @@ class Resources:
 
 
 def priced(demand: Demand, mac_lanes: int = 0, price: Price = usual_price) -> Resources:
-    """What a demand costs on chips of a family."""
+    """Return the cost of a demand on the chips of a family."""
     cells = price(demand)
     return Resources(mac_lanes, cells.dsp, cells.lut, cells.bram, ff=cells.ff, logic=cells.logic)
 
 
 OWN_RESET = Demand.of(Register(1))
-"""What a design adds to every core."""
+"""Demand that a design adds to every core."""
 
 
 @lru_cache(maxsize=1 << 16)
 def _estimated(operator: Operator[Any], folding: Any, price: Price) -> Resources:
-    """What the search asks again and again."""
+    """Return an estimate, remembered, since the search asks for it again and again."""
     return priced(_demanded(operator, folding), operator.lanes(folding), price)
 
 
 @lru_cache(maxsize=1 << 14)
 def _demanded(operator: Operator[Any], folding: Any) -> Demand:
-    """The same for every family."""
+    """Return the demand of a core, which is the same for every family."""
     return operator.demand(folding) + OWN_RESET
 
 
@@ -103,23 +103,25 @@ class Operator(ABC, Generic[F]):
 
     @abstractmethod
     def operands(self) -> tuple[Tensor, ...]:
-        """The type of each input."""
+        """Return the type of each input."""
 
     @abstractmethod
     def results(self) -> tuple[Tensor, ...]:
-        """The type of each output."""
+        """Return the type of each output."""
 
     def input_orders(self, folding: F) -> tuple[Order, ...]:
-        """What travels on each input, in which order."""
+        """Return what travels on each input, in which order."""
         return tuple(folding.input_order(tensor) for tensor in self.operands())
 
     def output_orders(self, folding: F) -> tuple[Order, ...]:
-        """What travels on each output, in which order."""
+        """Return what travels on each output, in which order."""
         return tuple(folding.output_order(tensor) for tensor in self.results())
 
     @abstractmethod
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The meaning: int64 arrays (frames, height, width, channels) to the same; numpy only, exact."""
+        """Compute the operator's meaning: int64 arrays (frames, height, width, channels) to the same; numpy only,
+        exact.
+        """
 
     @abstractmethod
     def foldings(self, interval: int, given: Order | None = None, wanted: Order | None = None) -> Iterator[F]:
@@ -135,14 +137,14 @@ class Operator(ABC, Generic[F]):
 
     @abstractmethod
     def schedule(self, folding: F) -> Schedule:
-        """The engines' operations under a folding: the timing, stated as loop nests."""
+        """Return the engines' operations under a folding: the timing, stated as loop nests."""
 
     @abstractmethod
     def demand(self, folding: F) -> Demand:
-        """What the circuit is made of, without the FIFOs behind it; what that costs, the chip's family says."""
+        """Return what the circuit is made of, without the FIFOs behind it; the chip's family says what that costs."""
 
     def demand_at_least(self, folding: F) -> Demand:
-        """Some of the demand, that is quickly told: a bound for what need not be known exactly."""
+        """Return a part of the demand that is found quickly: a lower bound where the exact demand is not needed."""
         return Demand()
 
     def lanes(self, folding: F) -> int:
@@ -155,25 +157,29 @@ class Operator(ABC, Generic[F]):
 
     @abstractmethod
     def core(self, folding: F, depths: Mapping[str, int]) -> Component:
-        """The circuit (imports ``onnx_hw_rtl`` inside). ``depths`` gives the FIFO depth of each output port."""
+        """Return the circuit (imports ``onnx_hw_rtl`` inside). ``depths`` gives the FIFO depth of each output port."""
 
     def weight_words(self, folding: F) -> Order | None:
-        """Which constant lies where in which word: one word after the other is what the core reads, over and over.
+        """Return which constant lies where in which word: the core reads one word after the other, over and over.
 
         Unused places are 0. None for a core without constants that change from word to word.
         """
         return None
 
     def constant_words(self, folding: F) -> tuple[np.ndarray, Int] | None:
-        """The constants in that order, (words, lanes) integers, and their type; None where there are none."""
+        """Return the constants in that order, (words, lanes) integers, and their type; None for a core without
+        constants.
+        """
         return None
 
     def memories(self, folding: F) -> Mapping[str, RomImage]:
-        """The core's read-only memories, by their paths in it; one may be made of look-up tables, or of nothing."""
+        """Return the core's read-only memories, by their paths in it; one may be made of look-up tables, or be
+        optimized away.
+        """
         return {}
 
     def stream_shapes(self, folding: F) -> dict[str, StreamShape]:
-        """What the streams of the core hold, by port (imports ``onnx_hw_rtl`` inside, too)."""
+        """Return what the streams of the core hold, by port (imports ``onnx_hw_rtl`` inside, too)."""
         from onnx_hw_rtl.streams.stream import StreamShape
 
         ports, orders = (*self.inputs, *self.outputs), (*self.input_orders(folding), *self.output_orders(folding))
@@ -187,7 +193,7 @@ class Operator(ABC, Generic[F]):
         return self.schedule(folding).interval
 
     def illegal(self, folding: F) -> str:
-        """Why a folding cannot be built, or an empty text."""
+        """Return why a folding cannot be built, or an empty text."""
         for name, most in self.limits().items():
             if not 1 <= getattr(folding, name) <= most:
                 return f"{name} must be {'1' if most == 1 else f'1..{most}'} here"
@@ -199,7 +205,7 @@ class Operator(ABC, Generic[F]):
         return ""
 
     def limits(self) -> dict[str, int]:
-        """The most that each field of a folding may be, as far as it does not depend on the others."""
+        """Return the most that each field of a folding may be, as far as it does not depend on the others."""
         (given, *_), (made, *_) = self.operands(), self.results()
         known = {
             "lanes": given.channels,
@@ -212,7 +218,8 @@ class Operator(ABC, Generic[F]):
         return {name: most for name, most in known.items() if name in self.folding_type.names()}
 
     def reordered(self, port: str, order: Permutation) -> tuple[Operator[Any], dict[str, Permutation]] | None:
-        """The operator that does the same where the elements of one stream, an input or an output, come in that order.
+        """Return the operator that does the same where the elements of one stream, an input or an output, come in that
+        order.
 
         Returns:
             it, and by port the new order of each stream that then has another one, this one included; None if no
@@ -221,7 +228,7 @@ class Operator(ABC, Generic[F]):
         return None
 
     def telling(self, folding: F) -> TestVectors | None:
-        """What its core is to be shown alone; None where frames show it as much."""
+        """Return the test vectors for its core alone; None where frames test it as well."""
         return None
 
     @property
@@ -241,7 +248,9 @@ class Operator(ABC, Generic[F]):
 
 
 def pixels_beside(tensor: Tensor, beats: int, *neighbours: Order | None) -> list[int]:
-    """Pixels of a beat worth trying for a frame of at most so many: the fewest, and those of neighbours if more."""
+    """Return the pixels of a beat worth trying for a frame of at most ``beats``: the fewest, and those of neighbours if
+    more.
+    """
     least = least_pixels(tensor, beats)
     if least is None:
         return []
@@ -249,13 +258,15 @@ def pixels_beside(tensor: Tensor, beats: int, *neighbours: Order | None) -> list
 
 
 def narrow_cuts(operand: Tensor, interval: int, *neighbours: Order | None) -> list[tuple[int, int]]:
-    """(lanes, pixels): the fewest lanes that keep up, for all pixels worth trying."""
+    """Return (lanes, pixels): the fewest lanes that keep up, for all pixels worth trying."""
     pixels = pixels_beside(operand, interval, *neighbours)
     return [(lanes, p) for p in pixels if (lanes := fewest_lanes(operand, interval, p)) is not None]
 
 
 def even_cuts(operand: Tensor, interval: int, *neighbours: Order | None) -> list[tuple[int, int]]:
-    """(lanes, pixels) for an operator whose streams are equally wide: a neighbour's that keep up, else the fewest."""
+    """Return (lanes, pixels) for an operator whose streams are equally wide: those of neighbours that keep up, else the
+    fewest.
+    """
     met = set()
     for order in neighbours:
         if order is not None and order.pixels <= operand.shape[1]:
@@ -266,7 +277,7 @@ def even_cuts(operand: Tensor, interval: int, *neighbours: Order | None) -> list
 
 
 def lanes_beside(least: int, neighbour: Order | None, most: int) -> int:
-    """A neighbour's lanes if they keep up and there are as many channels, else the least."""
+    """Return a neighbour's lanes if they keep up and do not exceed ``most``, else ``least``."""
     return neighbour.lanes if neighbour is not None and least <= neighbour.lanes <= most else least
 
 
@@ -276,5 +287,5 @@ def even_lanes(operand: Tensor, interval: int, *neighbours: Order | None) -> lis
 
 
 def uneven_tiles(order: Order) -> str:
-    """Why a core whose constants change with the channel group cannot follow an order, or an empty text."""
-    return "" if order.even_tiles or order.groups == 1 else "tiles must have as many pixels each here"
+    """Return why a core whose constants change with the channel group cannot follow an order, or an empty text."""
+    return "" if order.even_tiles or order.groups == 1 else "all tiles must have the same number of pixels here"

@@ -25,7 +25,7 @@ def visible_after(depth: int, deepest_at_once: int = DEEPEST_IN_LUTRAM) -> int:
 
 
 def outbox_demand(width: int, depth: int, deepest_at_once: int = DEEPEST_IN_LUTRAM) -> Demand:
-    """Of a FIFO of ``depth`` tokens of ``width`` bits: credits, storage, output register."""
+    """Return the demand of a FIFO of ``depth`` tokens of ``width`` bits: credits, storage, output register."""
     parts, credits = -(-width // BITS_PER_COPY), depth.bit_length()
     strobes = copied(1, width) if parts > 1 else Demand()
     if depth == 1:
@@ -49,5 +49,5 @@ def outbox_demand(width: int, depth: int, deepest_at_once: int = DEEPEST_IN_LUTR
 def outbox_resources(
     width: int, depth: int, price: Price = usual_price, deepest_at_once: int = DEEPEST_IN_LUTRAM
 ) -> Resources:
-    """What it costs on chips of a family."""
+    """Return the cost of such a FIFO on the chips of a family."""
     return priced(outbox_demand(width, depth, deepest_at_once), price=price)

@@ -25,14 +25,14 @@ class Permutation:
     source: np.ndarray = field(repr=False)
 
     def __call__(self, frames: np.ndarray) -> np.ndarray:
-        """(frames, height, width, channels) of the other tensor to those of this one."""
+        """Reorder (frames, height, width, channels) of the other tensor into those of this one."""
         return frames.reshape(len(frames), -1)[:, self.source].reshape(len(frames), *self.shape)
 
     def alike(self, other: Permutation) -> bool:
         return self.shape == other.shape and np.array_equal(self.source, other.source)
 
     def changes(self, shape: tuple[int, int, int]) -> bool:
-        """Whether a tensor of this shape becomes another one."""
+        """Return whether a tensor of this shape becomes another one."""
         return self.shape != shape or bool((np.diff(self.source) != 1).any())
 
     @cached_property
@@ -43,7 +43,8 @@ class Permutation:
         return places
 
     def channels(self, kinds: np.ndarray) -> np.ndarray | None:
-        """(channels,) int64: for each channel an old one of its kind; None where elements of several kinds meet in one.
+        """Return for each channel an old one of its kind, (channels,) int64; None where elements of several kinds meet
+        in one.
 
         Args:
             kinds: (old channels,) int: what is the same for two channels has the same number.
@@ -52,7 +53,7 @@ class Permutation:
         return old[0] if (kinds[old] == kinds[old[0]]).all() else None
 
     def pixels(self, channels: int) -> np.ndarray | None:
-        """(pixels,) int64: the old pixel of each; None where the elements of a pixel do not stay together.
+        """Return the old pixel of each, (pixels,) int64; None where the elements of a pixel do not stay together.
 
         Args:
             channels: of the other tensor.
@@ -72,12 +73,12 @@ def of_pixels(shape: tuple[int, int], pixels: np.ndarray, channels: np.ndarray) 
 
 
 def of_channels(shape: tuple[int, int, int], channels: np.ndarray) -> Permutation:
-    """The same image with its channels in another order."""
+    """Return the permutation that gives the same image with its channels in another order."""
     return of_pixels(shape[:2], np.arange(shape[0] * shape[1]), channels)
 
 
 def only_channels(order: Permutation, shape: tuple[int, int, int]) -> np.ndarray | None:
-    """(channels,) int64: the old channel of each, where nothing else of an image of this shape changes; or None."""
+    """Return the old channel of each, (channels,) int64; None where anything else of an image of this shape changes."""
     pixels, channels = order.pixels(shape[2]), order.channels(np.arange(shape[2]))
     if order.shape != shape or pixels is None or (np.diff(pixels) != 1).any():
         return None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
 FOLDS: Mapping[str, Callable[..., np.ndarray]] = {"max": np.max, "min": np.min, "sum": np.sum}
-"""What becomes of several elements, by ``kind``."""
+"""Functions that make one element of several, by ``kind``."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +39,7 @@ class Pool(Operator[SlidingFolding]):
         pads: (top, left, bottom, right).
         pad_value: what lies outside the image: the lowest value for ``max``, the greatest for ``min``, the zero point
             for ``sum``.
-        capacity: beats of the line buffer; None for as many as full rate asks for.
+        capacity: beats of the line buffer; None for those that full rate needs.
     """
 
     operand: Tensor
@@ -88,11 +88,11 @@ class Pool(Operator[SlidingFolding]):
         return channels if channels is None else (self, {k: of_channels(shapes[k], channels) for k in shapes})
 
     def beats_per_pixel(self, folding: SlidingFolding) -> int:
-        """Of the pixels that come side by side."""
+        """Return the beats of the pixels that come side by side."""
         return self.input_orders(folding)[0].groups
 
     def grouped(self, folding: SlidingFolding) -> Sliding:
-        """How the windows of a beat slide over the pixels of a beat."""
+        """Return how the windows of a beat slide over the pixels of a beat."""
         return self.sliding.grouped(self.input_orders(folding)[0], self.output_orders(folding)[0])
 
     def illegal(self, folding: SlidingFolding) -> str:

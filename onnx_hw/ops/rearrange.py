@@ -29,7 +29,7 @@ class RearrangeFolding(Folding):
     """Attributes:
     in_lanes, out_lanes: channels per beat of the operand, of the result.
     in_pixels, out_pixels: pixels per beat.
-    in_tile, out_tile: pixels of a tile; 0 for as many as are in a beat.
+    in_tile, out_tile: pixels of a tile; 0 for those of a beat.
     """
 
     in_lanes: int
@@ -61,7 +61,7 @@ class Rearrange(Operator[RearrangeFolding]):
         shape: (height, width, channels) of the result.
         source: (size of the result,) int64: per element, in stream order, its flat index in the operand, or -1.
         fill: the value where ``source`` is -1.
-        capacity: beats of the buffer; None for as many as full rate asks for.
+        capacity: beats of the buffer; None for those that full rate needs.
     """
 
     operand: Tensor
@@ -118,7 +118,9 @@ class Rearrange(Operator[RearrangeFolding]):
         return (with_fill[:, self.source].reshape(frames, *self.shape),)
 
     def _by_beats(self, folding: RearrangeFolding) -> Rearrange:
-        """The same where both streams are in the usual order: a pixel is a beat, an unused place a channel."""
+        """Return the same operator where both streams are in the usual order: a pixel is a beat, an unused place a
+        channel.
+        """
         (given,), (made,) = self.input_orders(folding), self.output_orders(folding)
         if _is_usual(given) and _is_usual(made):
             return self
@@ -132,7 +134,7 @@ class Rearrange(Operator[RearrangeFolding]):
         return {}
 
     def plan(self, folding: RearrangeFolding) -> RearrangePlan:
-        """The loops of the reader; they do not depend on the capacity."""
+        """Return the loops of the reader; they do not depend on the capacity."""
         if folding not in self._plans:
             usual = self._by_beats(folding)
             (given,), (made,) = usual.input_orders(whole := self._widths(folding)), usual.output_orders(whole)
@@ -141,11 +143,11 @@ class Rearrange(Operator[RearrangeFolding]):
         return self._plans[folding]
 
     def _widths(self, folding: RearrangeFolding) -> RearrangeFolding:
-        """The folding of ``_by_beats``."""
+        """Return the folding of ``_by_beats``."""
         return RearrangeFolding(self.input_orders(folding)[0].width, self.output_orders(folding)[0].width)
 
     def live_capacity(self, folding: RearrangeFolding) -> int:
-        """The least number of beats with which the reader never waits for one that has no room."""
+        """Return the least number of beats with which the reader never waits for one that has no room."""
         return self.plan(folding).turns.live_capacity
 
     def stored_beats(self, folding: RearrangeFolding) -> int:
@@ -158,7 +160,9 @@ class Rearrange(Operator[RearrangeFolding]):
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[RearrangeFolding]:
-        """The neighbours' lanes where they keep up; and narrower ones where these need several copies of the ring."""
+        """Yield the neighbours' lanes where they keep up, and narrower ones where these need several copies of the
+        ring.
+        """
         (result,) = self.results()
         in_lanes, out_lanes = (None if order is None else order.lanes for order in (given, wanted))
         image, made = pixels_beside(self.operand, interval, given), pixels_beside(result, interval, wanted)
@@ -213,12 +217,14 @@ class Rearrange(Operator[RearrangeFolding]):
 
 
 def _is_usual(order: Order) -> bool:
-    """One pixel a beat, all its channels before the next one."""
+    """Return whether a side has one pixel a beat, all its channels before the next one."""
     return order.tile == 1
 
 
 def _widths(channels: int, least: int, wanted: int | None, beside: int) -> list[int]:
-    """Lanes of one side worth trying, best first: the wanted, the least, a divisor, as many as on the other side."""
+    """Return the lanes of one side worth trying, best first: the wanted, the least, a divisor, the number of the other
+    side.
+    """
     divisor = next(lanes for lanes in range(least, channels + 1) if channels % lanes == 0)
     widths = (wanted or least, least, divisor, beside)
     return list(dict.fromkeys(lanes for lanes in widths if least <= lanes <= channels))

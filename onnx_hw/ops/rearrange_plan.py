@@ -21,31 +21,33 @@ from onnx_hw.ops.stream_order import Order
 from onnx_hw_boards.families.yosys_mapping import fewest_blocks
 
 FILL, UNUSED = -1, -2
-"""Instead of a stored beat: the lane gets a constant; the lane is behind the last channel of its pixel."""
+"""Numbers instead of a stored beat: the lane gets a constant; the lane is behind the last channel of its pixel."""
 
 Loops = tuple[int, int, int]
 
 DEEPEST_IN_LOGIC = 256
 """Words of a table made of look-up tables."""
 
-MOST_COMBINATIONS = 10
+MAX_COMBINATION_BITS = 10
 """Bits that choose what a beat is made of, when more than one loop has a say."""
 
-CANDIDATES = 12
+MAX_CANDIDATES = 12
 """Loops whose cost is computed, those with the shortest tables."""
 
-MANY_BLOCKS = 512
-"""Block RAMs beside which it does not matter what tells where data lie; the chips there are have fewer."""
+MAX_BLOCK_RAMS = 512
+"""Block RAMs beyond which the cost of the tables does not matter; no chip has that many."""
 
 _SOME = np.random.Generator(np.random.PCG64(0)).integers(1 << 40, size=512)
 """Operations at which most loops that do not separate the data show it."""
 
 _FACTORS = np.random.Generator(np.random.PCG64(1)).integers(1 << 63, size=4096, dtype=np.uint64)
-"""With which the entries of a short row make a number that most other rows do not make."""
+"""Factors with which the entries of a short row make a number that most other rows do not make."""
 
 
 def places(source: np.ndarray, given: Order, made: Order) -> tuple[np.ndarray, np.ndarray]:
-    """(operations, out_lanes) int32 twice: the stored beat of each lane (or FILL, UNUSED), and its lane there."""
+    """Return (operations, out_lanes) int32 twice: the stored beat of each lane (or FILL, UNUSED), and its lane
+    there.
+    """
     flat = np.where(made.elements < 0, UNUSED, source[made.elements])
     there, constant = np.maximum(flat, 0), flat < 0
     of_operand = np.divmod(given.places.reshape(-1).astype(np.int32), np.int32(given.width))
@@ -149,7 +151,7 @@ class RearrangeTrace:
         return sum(max(0, len(set(column.tolist()) - {UNUSED}) - 1) for column in self.patterns[0].T)
 
     def turns(self, count: int) -> OuterTurns:
-        """Of an outer loop of ``count`` turns."""
+        """Return the needs and releases of an outer loop of ``count`` turns."""
         if count not in self._turns:
             last, first = self._reach[0].reshape(count, -1).max(axis=1), self._reach[1].reshape(count, -1).min(axis=1)
             later = np.minimum.accumulate(np.append(first[1:], self.stored)[::-1])[::-1].astype(np.int64)
@@ -167,14 +169,14 @@ class RearrangeTrace:
         return self._streams.max(axis=0), np.where(self._streams < 0, self.stored, self._streams).min(axis=0)
 
     def classes(self, loops: Loops) -> tuple[int, int, int]:
-        """Per loop, how many kinds of turns there are as far as patterns go."""
+        """Return, per loop, how many kinds of turns there are as far as patterns go."""
         if not self.choices:
             return 1, 1, 1
         outer, middle, inner = (self._kinds(prod(loops[:axis]), count) for axis, count in enumerate(loops))
         return outer, middle, inner
 
     def _kinds(self, before: int, count: int) -> int:
-        """The same of a loop of so many turns within others of ``before`` turns."""
+        """Return the kinds of turns of a loop of some turns within others of ``before`` turns."""
         key = before, count
         if key not in self._known_kinds:
             grid = self.patterns[1].reshape(before, count, -1)
@@ -202,7 +204,7 @@ class RearrangePlan:
     tables: Resources
 
     def resources(self, capacity: int) -> Resources:
-        """With a ring of ``capacity`` beats; a rough estimate, for comparing loops."""
+        """Estimate the cost with a ring of ``capacity`` beats, roughly, to compare loops."""
         walk = self.walk
         address = (max(2, capacity) - 1).bit_length()
         used = Resources(lut=70 + walk.bits * walk.selected * 9 // 8)
@@ -215,7 +217,7 @@ class RearrangePlan:
 
 
 def plan(walk: RearrangeTrace, natural: Loops) -> RearrangePlan:
-    """The cheapest of the loops that separate the data; the natural ones where they do and have many turns."""
+    """Return the cheapest of the loops that separate the data; the natural ones where they do and have many turns."""
     found = []
     for loops in _candidates(walk.operations, natural):
         tables = _tables(walk, loops)
@@ -224,10 +226,10 @@ def plan(walk: RearrangeTrace, natural: Loops) -> RearrangePlan:
         one = RearrangePlan(walk, loops, walk.turns(loops[0]), tables)
         if loops == natural and 8 <= loops[0] <= DEEPEST_IN_LOGIC:
             return one
-        if one.resources(one.turns.rate_capacity).bram >= MANY_BLOCKS:
+        if one.resources(one.turns.rate_capacity).bram >= MAX_BLOCK_RAMS:
             return one
         found.append(one)
-        if len(found) == CANDIDATES:
+        if len(found) == MAX_CANDIDATES:
             break
     found.append(
         RearrangePlan(walk, last := (1, 1, walk.operations), walk.turns(1), _tables(walk, last) or Resources())
@@ -241,7 +243,7 @@ def plan(walk: RearrangeTrace, natural: Loops) -> RearrangePlan:
 
 
 def _candidates(operations: int, natural: Loops) -> Iterator[Loops]:
-    """The natural loops, then all others, those with short tables first."""
+    """Yield the natural loops, then all others, those with short tables first."""
     yield natural
     small = [d for d in range(1, isqrt(operations) + 1) if operations % d == 0]
     divisors = sorted({*small, *(operations // d for d in small)})
@@ -250,7 +252,7 @@ def _candidates(operations: int, natural: Loops) -> Iterator[Loops]:
 
 
 def _tables(walk: RearrangeTrace, loops: Loops) -> Resources | None:
-    """What tells where data lie costs; None unless the loops separate it."""
+    """Return the cost of the tables that say where data lie; None unless the loops separate it."""
     parts = []
     for port in walk.ports:
         if (split := separate(port, loops)) is None:
@@ -259,7 +261,7 @@ def _tables(walk: RearrangeTrace, loops: Loops) -> Resources | None:
     classes = walk.classes(loops)
     wide = [(count - 1).bit_length() for count in classes]
     several = sum(count > 1 for count in classes) > 1
-    if several and sum(wide) > MOST_COMBINATIONS:
+    if several and sum(wide) > MAX_COMBINATION_BITS:
         return None
     used = _table(walk.choices, 1 << sum(wide)) if several else Resources()
     address = max(1, (walk.turns(loops[0]).rate_capacity - 1).bit_length())
@@ -274,7 +276,7 @@ def _tables(walk: RearrangeTrace, loops: Loops) -> Resources | None:
 
 
 def separate(port: RingPort, loops: Loops) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Three tables whose sum is the beat that is read, wherever one is; None if there are none."""
+    """Return three tables whose sum is the beat that is read, wherever one is; None if no such tables exist."""
     grid = port.beats.reshape(loops)
     real = port.reads.reshape(loops)
     r, c, b = np.unravel_index(int(real.argmax()), loops)
@@ -289,7 +291,7 @@ def separate(port: RingPort, loops: Loops) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def _distinct(rows: np.ndarray) -> int:
-    """How many different rows there are."""
+    """Return how many different rows there are."""
     if rows.shape[1] <= _FACTORS.size:
         sums = rows.astype(np.uint64) @ _FACTORS[: rows.shape[1]]
         _, first, like = np.unique(sums, return_index=True, return_inverse=True)
@@ -324,7 +326,8 @@ def _irregular(steps: np.ndarray) -> int:
 
 @dataclass(frozen=True)
 class OuterTurns:
-    """What each turn of the outer loop waits for, all its operations alike, and what has been given back after it.
+    """Needs and releases of each turn of the outer loop: what all its operations wait for, and what has been given back
+    after it.
 
     Attributes:
         needs: (turns,) the last beat that this turn or one before it reads, -1 if none.

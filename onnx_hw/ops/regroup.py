@@ -55,7 +55,7 @@ class Regroup(Ring[RegroupFolding]):
 
     Attributes:
         operand: what passes through.
-        capacity: input beats it stores; None for as many as full rate asks for.
+        capacity: input beats it stores; None for those that full rate needs.
     """
 
     operand: Tensor
@@ -64,9 +64,9 @@ class Regroup(Ring[RegroupFolding]):
     folding_type = RegroupFolding
 
     def illegal(self, folding: RegroupFolding) -> str:
-        told = super().illegal(folding)
+        reason = super().illegal(folding)
         fewer, more = sorted((folding.in_pixels, folding.out_pixels))
-        return told or ("in_pixels must divide out_pixels, or the other way round" if more % fewer else "")
+        return reason or ("in_pixels must divide out_pixels, or the other way round" if more % fewer else "")
 
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
@@ -78,7 +78,7 @@ class Regroup(Ring[RegroupFolding]):
             yield folding
 
     def turns(self, folding: RegroupFolding) -> tuple[int, np.ndarray, np.ndarray]:
-        """A row each."""
+        """Return the turns of the ring: one for each row."""
         row_of_pixels = replace(self.operand, shape=(1, *self.operand.shape[1:]))
         given, made = folding.input_order(row_of_pixels), folding.output_order(row_of_pixels)
         places = given.places.reshape(-1) // given.width
@@ -90,7 +90,7 @@ class Regroup(Ring[RegroupFolding]):
         return self.operand.shape[0], needs, np.maximum.accumulate(np.where(ends, needs + 1, 0))
 
     def full_rate_capacity(self, folding: RegroupFolding) -> int:
-        """Two pixel groups: one is read while the next one is written."""
+        """Return the capacity for full rate, two pixel groups: one is read while the next one is written."""
         return 2 * self.input_orders(folding)[0].groups * max(1, folding.out_pixels // folding.in_pixels)
 
     def demand(self, folding: RegroupFolding) -> Demand:

@@ -44,7 +44,7 @@ class RequantizeFolding(Folding):
     lanes: channels per beat.
     steps: cycles spent on a beat.
     pixels: pixels per beat.
-    tile: pixels of a tile; 0 for as many as are in a beat.
+    tile: pixels of a tile; 0 for those of a beat.
     """
 
     lanes: int
@@ -77,7 +77,7 @@ class Monotone(Operator[RequantizeFolding]):
     @property
     @abstractmethod
     def result_type(self) -> Int:
-        """Of the integers that come out."""
+        """Type of the integers that come out."""
 
     @property
     @abstractmethod
@@ -91,7 +91,7 @@ class Monotone(Operator[RequantizeFolding]):
 
     @abstractmethod
     def of_channels(self, operand: Tensor, channels: np.ndarray) -> Self:
-        """With the functions of these channels, in this order."""
+        """Return the requantizer with the functions of these channels, in this order."""
 
     def reordered(self, port: str, order: Permutation) -> tuple[Self, dict[str, Permutation]] | None:
         channels = order.channels(self.kinds)
@@ -106,7 +106,9 @@ class Monotone(Operator[RequantizeFolding]):
 
     @cached_property
     def multiplication(self) -> MultiplyAddShift | None:
-        """The arithmetic when a beat takes several steps, proven equal to ``exact``; None if there is none."""
+        """Arithmetic for a beat that takes several steps, proven equal to ``exact``; None where no such arithmetic is
+        found.
+        """
         if isinstance(self.circuit, MultiplyAddShift):
             return self.circuit
         found = find(self.exact)
@@ -115,7 +117,7 @@ class Monotone(Operator[RequantizeFolding]):
         return found
 
     def circuit_of(self, folding: RequantizeFolding) -> Requantizer:
-        """The arithmetic under a folding."""
+        """Return the arithmetic under a folding."""
         if folding.steps == 1:
             return self.circuit
         assert self.multiplication is not None, "only a multiplication has steps"
@@ -144,14 +146,14 @@ class Monotone(Operator[RequantizeFolding]):
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[RequantizeFolding]:
-        """As narrow as can be, or as wide as a neighbour; in as many steps as is cheapest."""
+        """Yield the narrowest foldings, or those as wide as a neighbour, in the number of steps that is cheapest."""
         cuts = narrow_cuts(self.operand, interval, given, wanted) + even_cuts(self.operand, interval, given, wanted)
         for lanes, pixels in sorted(set(cuts)):
             time = interval // Order(self.operand, lanes, pixels).beats
             yield replace(self._cheapest(lanes, time), pixels=pixels)
 
     def _cheapest(self, lanes: int, time: int) -> RequantizeFolding:
-        """With the number of steps that costs least, in so many cycles a beat."""
+        """Return the folding with the number of steps that costs least, within some cycles a beat."""
         key = lanes, min(time, self.most_steps)
         if key not in self._found:
             useful = (1,) if self.multiplication is None else self.multiplication.useful_steps
@@ -161,7 +163,7 @@ class Monotone(Operator[RequantizeFolding]):
 
     @cached_property
     def _found(self) -> dict[tuple[int, int], RequantizeFolding]:
-        """What ``_cheapest`` knows already: the search for foldings asks often."""
+        """Results of ``_cheapest``, remembered, since the search for foldings asks often."""
         return {}
 
     def cycles(self, folding: RequantizeFolding) -> int:
@@ -188,7 +190,7 @@ class Monotone(Operator[RequantizeFolding]):
         return requantize_demand(circuit, self.operand.dtype, order, folding.steps, self.latency(folding))
 
     def costs(self, folding: RequantizeFolding) -> LaneCost:
-        """Of one lane."""
+        """Return the cost of one lane."""
         if folding not in self._costs:
             rows = self.input_orders(folding)[0].groups
             self._costs[folding] = costs(self.circuit_of(folding), rows, folding.steps)
@@ -196,11 +198,13 @@ class Monotone(Operator[RequantizeFolding]):
 
     @cached_property
     def _costs(self) -> dict[RequantizeFolding, LaneCost]:
-        """What is known already: the search for foldings asks often."""
+        """Costs, remembered, since the search for foldings asks often."""
         return {}
 
     def weight_words(self, folding: RequantizeFolding) -> Order:
-        """For each group of channels: ``lanes`` channels' constants, whatever those are; an element is the channel."""
+        """Return the order of the constants: for each group of channels those of ``lanes`` channels; an element is the
+        channel.
+        """
         return channel_words(self.operand, folding.lanes)
 
     def core(self, folding: RequantizeFolding, depths: Mapping[str, int]) -> Component:
@@ -220,7 +224,7 @@ class Monotone(Operator[RequantizeFolding]):
         )
 
     def _arithmetic(self, folding: RequantizeFolding) -> Any:
-        """The circuit's constants as the core takes them."""
+        """Return the circuit's constants as the core takes them."""
         from amaranth.hdl import Shape
 
         from onnx_hw_rtl.cores import requantize as rtl

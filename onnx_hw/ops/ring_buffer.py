@@ -1,4 +1,4 @@
-"""What passes a tensor on through a ring of beats and changes nothing but the order in which it travels."""
+"""Operators that pass a tensor on through a ring of beats and change nothing but the order in which it travels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Ring(Operator[F]):
 
     Attributes:
         operand: what passes through.
-        capacity: input beats it stores; None for as many as full rate asks for.
+        capacity: input beats it stores; None for those that full rate needs.
     """
 
     operand: Tensor
@@ -40,8 +40,8 @@ class Ring(Operator[F]):
 
     @abstractmethod
     def turns(self, folding: F) -> tuple[int, np.ndarray, np.ndarray]:
-        """(turns of a frame, (output beats of a turn,) the last input beat of the turn that each needs, or one before
-        it; (as many,) how many are given back after it).
+        """Return (turns of a frame, (output beats of a turn,) the last input beat of the turn that each needs, or one
+        before it; (output beats of a turn,) how many are given back after it).
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What lies in a core's read-only memories, word by word, stated without looking at the circuit.
+"""Contents of a core's read-only memories, word by word, stated without looking at the circuit.
 
 By the memory's path within the core: ``weights`` are cut into ``weights0``, ``weights1`` ... side by side; a
 requantizer has memories of its own for every lane.
@@ -75,12 +75,13 @@ def requantizer_memories(circuit: Requantizer, channels: np.ndarray, pixels: int
 
 
 def _rows(rows: np.ndarray, channels: np.ndarray) -> np.ndarray:
-    """Of these channels, one below the other; one row where all channels have the same."""
+    """Return the rows of these channels, one below the other; one row where all channels have the same."""
     return rows[channels] if len(rows) > 1 else rows
 
 
 def _constants(circuit: MultiplyAddShift, channels: np.ndarray, steps: int) -> tuple[np.ndarray, int]:
-    """(words, 1) integers and their bits: per step, as many digits of the multiplier, and a slice of the addend above.
+    """Return (words, 1) integers and their bits: per step its digits of the multiplier, and a slice of the addend
+    above.
 
     A digit −1, 0, 1 or 2 is two bits. The zeros at the end of all addends are left out.
     """

@@ -100,7 +100,7 @@ class SharedBuffer:
 
     @classmethod
     def of_turns(cls, capacity: int, turns: int, needs: np.ndarray, released: np.ndarray) -> SharedBuffer:
-        """Between a "writer" and a "reader" that do the same in every turn.
+        """Return the schedule of a "writer" and a "reader" that do the same in every turn.
 
         Args:
             needs: per operation of the reader in a turn, the last beat that it or one before it needs.
@@ -130,7 +130,7 @@ class Schedule:
 
 
 def faults_of_schedule(schedule: Schedule, takes: Mapping[str, int], gives: Mapping[str, int]) -> Iterator[str]:
-    """Everything that is wrong with a schedule, one sentence each.
+    """Return everything that is wrong with a schedule, one sentence each.
 
     Every token of every port is popped or pushed once, in order, by one engine, which needs its own results only after
     it made them; a buffer lies between two engines, its reader waits for beats in order and gives back all of them.
@@ -173,7 +173,7 @@ def _engine(engine: Engine) -> Iterator[str]:
 
 
 def _operations(where: str, numbers: AffineSequence, engine: Engine, by: int = 1) -> Iterator[str]:
-    """Numbers of operations of an engine, in order; ``by`` is 0 where one may be there several times."""
+    """Check the numbers of operations of an engine, which ascend; ``by`` is 0 where one may be there several times."""
     if len(numbers) and not (numbers.rises(by) and numbers.ends[0] >= 0 and numbers.ends[1] < engine.operations):
         yield f"{where}: operations must be numbers from 0 to {engine.operations - 1} in order, not {numbers!r}"
 

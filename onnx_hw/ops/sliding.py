@@ -17,7 +17,7 @@ from onnx_hw.ops.stream_order import Order
 
 @dataclass(frozen=True)
 class Sliding:
-    """Where a kernel slides over a (height, width, channels) image.
+    """Geometry of a kernel that slides over a (height, width, channels) image.
 
     Attributes:
         kernel, strides, dilations: (rows, columns).
@@ -59,7 +59,7 @@ class Sliding:
                 raise ValueError(f"no window of {self} touches the image")
 
     def illegal(self, in_pixels: int, out_pixels: int) -> str:
-        """Why so many pixels a beat cannot be, or an empty text.
+        """Return why a beat cannot have these numbers of pixels, or an empty text.
 
         The places of a window's elements in the beats of the image must be the same wherever it lies.
         """
@@ -75,7 +75,7 @@ class Sliding:
         return list(dict.fromkeys(pairs))
 
     def grouped(self, image: Order, result: Order) -> Sliding:
-        """How the windows of a beat of the result slide, as one, over the pixel groups of the image.
+        """Return how the windows of a beat of the result slide, as one, over the pixel groups of the image.
 
         It says in which group the first and the last pixel in their reach lie; where in it is no matter of time.
         """
@@ -99,7 +99,9 @@ class Sliding:
         )
 
     def windows(self, image: np.ndarray, pad_value: int) -> np.ndarray:
-        """(frames, height, width, channels) to a view (frames, out height, out width, rows, columns, channels)."""
+        """Return a view of (frames, height, width, channels) as (frames, out height, out width, rows, columns,
+        channels).
+        """
         top, left, bottom, right = self.pads
         padded = np.pad(image, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=pad_value)
         views = np.lib.stride_tricks.sliding_window_view(padded, self.extent, axis=(1, 2))
@@ -108,32 +110,32 @@ class Sliding:
         return views.transpose(0, 1, 2, 4, 5, 3)
 
     def last_touched(self, axis: int) -> np.ndarray:
-        """Per output row (column), the last image row (column) in reach of its windows, -1 if none."""
+        """Return, per output row (column), the last image row (column) in reach of its windows, or -1."""
         k = np.arange(self.output[axis])
         reach = k * self.strides[axis] - self.pads[axis] + self.extent[axis] - 1
         return np.clip(reach, -1, self.shape[axis] - 1)
 
     def kept_from(self) -> np.ndarray:
-        """Per output row, the first image row that later windows of the frame still touch."""
+        """Return, per output row, the first image row that later windows of the frame still touch."""
         rows = (np.arange(self.output[0]) + 1) * self.strides[0] - self.pads[0]
         kept = np.clip(rows, 0, self.shape[0])
         kept[-1] = self.shape[0]
         return kept
 
     def _rows_that_need(self) -> tuple[np.ndarray, np.ndarray]:
-        """The output rows whose windows touch a later image row than all before them, and that image row."""
+        """Return the output rows whose windows touch a later image row than all before them, and that image row."""
         last = self.last_touched(0)
         rows = np.flatnonzero(np.diff(last, prepend=-1) > 0)
         return rows, last[rows]
 
     def _columns_that_need(self) -> tuple[np.ndarray, np.ndarray]:
-        """The same of columns, within a row."""
+        """Return the same of columns, within a row."""
         last = self.last_touched(1)
         columns = np.flatnonzero(np.diff(last, prepend=-1) > 0)
         return columns, last[columns]
 
     def live_capacity(self, beats_per_pixel: int) -> int:
-        """The least number of beats with which the reader never waits for one that has no room."""
+        """Return the least number of beats with which the reader never waits for one that has no room."""
         last, kept = self.last_touched(0), np.concatenate([[0], self.kept_from()[:-1]])
         rows = last >= 0
         held = (last - kept)[rows] * self.shape[1] + int(self.last_touched(1).max()) + 1
@@ -144,7 +146,7 @@ class Sliding:
         return _rate_capacity(self, beats_per_pixel)
 
     def buffer(self, of_a_window: int, beats_per_pixel: int, capacity: int) -> SharedBuffer:
-        """Of a reader with so many operations a window.
+        """Return the shared buffer of a reader with a number of operations a window.
 
         It waits for the last beat its window can touch, and gives back whole rows, when the last window of an output
         row is done.

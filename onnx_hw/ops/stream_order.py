@@ -1,4 +1,4 @@
-"""What travels in which beat: the order in which the elements of a tensor follow each other on a stream.
+"""Orders in which the elements of a tensor follow each other on a stream, beat by beat.
 
 A beat holds ``pixels`` neighbouring pixels of a row, and of each ``lanes`` neighbouring channels. Channel c of a pixel
 belongs to *channel group* ``c // lanes``, column x of a row to *pixel group* ``x // pixels``. A beat is one pixel group
@@ -81,7 +81,7 @@ class Order:
             )
 
     def alike(self, other: Order) -> bool:
-        """Whether a tensor sent in one of them is taken rightly in the other."""
+        """Return whether a tensor sent in one of the orders arrives correctly in the other."""
         mine, its = ((o.tensor.shape, o.lanes, o.pixels, o.tile, o.times) for o in (self, other))
         return mine == its
 
@@ -120,7 +120,7 @@ class Order:
 
     @property
     def even_tiles(self) -> bool:
-        """Whether all tiles have as many pixel groups."""
+        """Whether all tiles have the same number of pixel groups."""
         within_a_row = self.tile < self.tensor.shape[1]
         return (self.row_groups if within_a_row else self.pixel_groups) % self.tile_groups == 0
 
@@ -150,7 +150,7 @@ class Order:
         return self.tile == self.times == 1 and self.tensor.channels % self.lanes == 0
 
     def _tile_of(self, pixel_group: np.ndarray) -> np.ndarray:
-        """The number of the tile of each pixel group; ascending, not all numbers are used."""
+        """Return the number of the tile of each pixel group; ascending, not all numbers are used."""
         in_row = pixel_group % self.row_groups
         if self.tile >= self.tensor.shape[1]:
             return pixel_group // self.tile_groups
@@ -170,12 +170,16 @@ class Order:
         return found.reshape(self.tensor.shape)
 
     def used(self, beats: int) -> np.ndarray:
-        """(beats, width) bool: which places of consecutive beats, from the first of a frame on, hold an element."""
+        """Return which places of consecutive beats, from the first of a frame on, hold an element: (beats,
+        width) bool.
+        """
         frame = self.elements != UNUSED
         return np.tile(frame, (-(-beats // self.beats), 1))[:beats]
 
     def place(self, beat: int, index: int) -> tuple[int, int, int, int]:
-        """(frame, row, column, channel) of what lies at ``index`` in the payload of a beat, counted over all frames."""
+        """Return (frame, row, column, channel) of what lies at ``index`` in the payload of a beat, counted over all
+        frames.
+        """
         frame, beat = divmod(beat, self.beats)
         row, column, channel = np.unravel_index(self.elements[beat, index], self.tensor.shape)
         return frame, int(row), int(column), int(channel)
@@ -183,13 +187,13 @@ class Order:
     # ---- there and back ---------------------------------------------------------------------------------------------
 
     def to_beats(self, frames: np.ndarray) -> np.ndarray:
-        """(frames, height, width, channels) to (frames · beats, width) int64; 0 where nothing lies."""
+        """Convert (frames, height, width, channels) to (frames · beats, width) int64; unused places are 0."""
         flat = frames.reshape(len(frames), -1).astype(np.int64)
         with_zero = np.column_stack([flat, np.zeros(len(flat), dtype=np.int64)])  # UNUSED is the last
         return with_zero[:, self.elements].reshape(-1, self.width)
 
     def from_beats(self, beats: np.ndarray) -> np.ndarray:
-        """(frames · beats, width) to (frames, height, width, channels); what lies in no place is left out."""
+        """Convert (frames · beats, width) to (frames, height, width, channels); unused places are left out."""
         return beats.reshape(-1, self.beats * self.width)[:, self.places]
 
     def __repr__(self) -> str:
@@ -200,14 +204,16 @@ class Order:
 
 
 def fewest_lanes(tensor: Tensor, beats: int, pixels: int = 1) -> int | None:
-    """The fewest lanes with which a frame takes at most so many beats; None if none are enough."""
+    """Return the fewest lanes with which a frame takes at most ``beats``; None if not even all lanes are enough."""
     rows, columns, _ = tensor.shape
     per_pixel_group = beats // (rows * -(-columns // pixels))
     return -(-tensor.channels // per_pixel_group) if per_pixel_group else None
 
 
 def least_pixels(tensor: Tensor, beats: int) -> int | None:
-    """The fewest pixels, a power of two or a whole row, with which a frame can take at most so many beats; or None."""
+    """Return the fewest pixels, a power of two or a whole row, with which a frame can take at most ``beats``;
+    or None.
+    """
     pixels, (rows, row, _) = 1, tensor.shape
     while rows * -(-row // pixels) > beats:
         if pixels == row:
@@ -230,7 +236,8 @@ class HostOrder:
 
     @property
     def loops(self) -> tuple[tuple[int, int], ...]:
-        """The order as a loop nest over the flat array, outermost first: (turns, step). Empty where it is none.
+        """Loop nest of the order over the flat array, outermost first: (turns, step). Empty where no loop nest
+        describes it.
 
         >>> HostOrder((3, 4), np.arange(12).reshape(3, 4).T.reshape(-1)).loops
         ((4, 1), (3, 4))
@@ -251,22 +258,22 @@ class HostOrder:
         return tuple(reversed(found))
 
     def entering(self, array: np.ndarray) -> np.ndarray:
-        """The array's elements as the stream carries them: (size,)."""
+        """Return the array's elements as the stream carries them: (size,)."""
         return array.reshape(-1)[self.source]
 
     def leaving(self, elements: np.ndarray) -> np.ndarray:
-        """The array of what a stream carried."""
+        """Return the array of what a stream carried."""
         array = np.empty(self.source.size, dtype=elements.dtype)
         array[self.source] = elements.reshape(-1)
         return array.reshape(self.shape)
 
 
 def channel_words(operand: Tensor, lanes: int) -> Order:
-    """The words; their elements are the numbers of the channels."""
+    """Return the words; their elements are the numbers of the channels."""
     channels = operand.channels
     return Order(Tensor((1, 1, channels), Int.holding(0, channels - 1)), lanes)
 
 
 def channels_of(words: Order) -> np.ndarray:
-    """(words, lanes) int64: the channels; in unused places the last one, whose constants are there anyway."""
+    """Return the channels, (words, lanes) int64; unused places have the last one, whose constants are there anyway."""
     return np.where(words.elements == UNUSED, words.tensor.channels - 1, words.elements)

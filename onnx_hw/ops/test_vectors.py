@@ -1,4 +1,5 @@
-"""What a core is to be shown alone: arguments that tell its function from others, or drive its sums to their ends.
+"""Test vectors of single cores: arguments that distinguish the core's function from others, or drive its sums to their
+ends.
 
 Of a step function both sides of every threshold and both ends of the reachable range; of a table every place. Beside
 them numbers all over the range, so that every bit of an argument is seen. Of sums of products, for each result the
@@ -22,11 +23,11 @@ from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 
 FRAMES = 2
-MOST_ARGUMENTS = 2048
-"""Of a channel. Functions with more thresholds are shown some of them, evenly chosen."""
-SPREAD = 16
-MOST_CYCLES = 50_000
-"""For sums of products, whose vectors may take many; where there are more, some are shown, evenly chosen."""
+MAX_ARGUMENTS = 2048
+"""Arguments of a channel at most. Of functions with more thresholds some are tested, evenly chosen."""
+SPREAD_ARGUMENTS = 16
+MAX_CYCLES = 50_000
+"""Cycles of a core of sums of products, whose vectors may take many; of more vectors some are shown, evenly chosen."""
 
 
 class _Elementwise(Protocol):
@@ -48,7 +49,7 @@ class _OfTwo(Protocol):
 
 @dataclass(frozen=True)
 class TestVectors:
-    """What an operator is to be shown.
+    """Test vectors of an operator.
 
     Attributes:
         operator: the same one, of an image in which the arguments fit; None where its folding allows no such image.
@@ -72,49 +73,49 @@ class TestVectors:
 
 
 def of_steps(operator: _Elementwise, folding: Any, exact: Steps, circuit: Requantizer) -> TestVectors:
-    """For a step function.
+    """Return test vectors of a step function.
 
     Args:
-        circuit: of it, which may be a table.
+        circuit: its arithmetic, which may be a table.
     """
-    (first, last), rows, told, real, places, of_places = operator.operand.range, [], 0, 0, 0, 0
+    (first, last), rows, covered, real, places, of_places = operator.operand.range, [], 0, 0, 0, 0
     for thresholds in exact.thresholds:
         inner = np.unique(thresholds[(thresholds > first) & (thresholds <= last)])
-        shown = _at_most(MOST_ARGUMENTS // 2, inner)
+        shown = _at_most(MAX_ARGUMENTS // 2, inner)
         row = [shown, shown - 1]
-        real, told = real + len(inner), told + len(shown)
+        real, covered = real + len(inner), covered + len(shown)
         if isinstance(circuit, TableRequantizer):
             inside = np.arange(max(first, circuit.clamp.min), min(last, circuit.clamp.max) + 1)
-            row.append(_at_most(MOST_ARGUMENTS, inside))
+            row.append(_at_most(MAX_ARGUMENTS, inside))
             places, of_places = places + len(row[-1]), of_places + len(inside)
         rows.append(_with_spread(np.concatenate(row), first, last))
     ends = 2 * len(rows)
-    return _shown(operator, folding, rows, TestVectors(None, (), told, real, places, of_places, ends, ends))
+    return _shown(operator, folding, rows, TestVectors(None, (), covered, real, places, of_places, ends, ends))
 
 
 def _at_most(count: int, arguments: np.ndarray) -> np.ndarray:
-    """All of them, or as many of each part if there are more."""
+    """Return all of the parts, or an equal number of each if there are more than that."""
     return arguments[:: max(1, -(-len(arguments) // count))]
 
 
 def of_table(operator: _Elementwise, folding: Any, functions: int) -> TestVectors:
-    """For a table of every argument, of so many functions."""
+    """Return test vectors of tables of every argument, one for each function."""
     first, last = operator.operand.range
     every = np.arange(first, last + 1)
-    shown = _at_most(MOST_ARGUMENTS, every)
+    shown = _at_most(MAX_ARGUMENTS, every)
     ends, places = 2 * functions, functions * len(shown)
     counts = TestVectors(None, (), 0, 0, places, functions * len(every), ends, ends)
     return _shown(operator, folding, [_with_spread(shown, first, last)], counts)
 
 
 def of_vectors(operator: _Sums, folding: Any, weights: np.ndarray, lanes: int) -> TestVectors:
-    """For products of vectors with constants.
+    """Return test vectors of products of vectors with constants.
 
     Args:
         weights: (results, inputs).
     """
     order, (low, high) = operator.input_orders(folding)[0], operator.operand.range
-    most = max(1, MOST_CYCLES * order.tensor.pixels // operator.cycles(folding))
+    most = max(1, MAX_CYCLES * order.tensor.pixels // operator.cycles(folding))
     ends = np.arange(2 * len(weights))[:: -(-2 * len(weights) // most) | 1]  # of result k // 2, the upper one where odd
     vectors = np.where((weights[ends // 2] > 0) == (ends % 2 == 1)[:, None], high, low)
     pixels = -(-len(vectors) // (FRAMES * folding.pixels)) * folding.pixels
@@ -125,7 +126,8 @@ def of_vectors(operator: _Sums, folding: Any, weights: np.ndarray, lanes: int) -
 
 
 def of_windows(operator: _Sums, weights: np.ndarray, places: np.ndarray, lanes: int) -> TestVectors:
-    """For products of windows with constants, channel by channel; of several results of a channel, for the first.
+    """Return test vectors of products of windows with constants, channel by channel; of several results of a channel,
+    for the first.
 
     Args:
         weights: (results, rows, columns).
@@ -145,13 +147,17 @@ def of_windows(operator: _Sums, weights: np.ndarray, places: np.ndarray, lanes: 
 
 
 def of_pairs(operator: _OfTwo, folding: Any, lanes: int = 0) -> TestVectors:
-    """For what is computed of two elements at the same place: all pairs of ends, and numbers all over both ranges.
+    """Return test vectors of what is computed of two elements at the same place: all pairs of ends, and numbers all
+    over both ranges.
 
     The result is linear in each operand, so it is least and greatest at such a pair.
     """
     spans, (result,) = [operand.range for operand in operator.operands()], operator.results()
     corners = np.array(list(product(*spans)))
-    over = [[first + (last - first) * (7 * k % SPREAD) // (SPREAD - 1) for k in range(SPREAD)] for first, last in spans]
+    over = [
+        [first + (last - first) * (7 * k % SPREAD_ARGUMENTS) // (SPREAD_ARGUMENTS - 1) for k in range(SPREAD_ARGUMENTS)]
+        for first, last in spans
+    ]
     across = np.stack([sorted(over[0]), over[1]], axis=1)
     pairs = np.concatenate([corners, across]).astype(np.int64)
     pixels = -(-len(pairs) // (FRAMES * folding.pixels)) * folding.pixels
@@ -182,13 +188,13 @@ def _with_ends(counts: TestVectors, span: tuple[int, int], sums: np.ndarray, wei
 
 
 def _with_spread(arguments: np.ndarray, first: int, last: int) -> np.ndarray:
-    """(n,) int64, ascending: those, and some all over the range with both its ends."""
-    spread = [first + (last - first) * k // (SPREAD - 1) for k in range(SPREAD)]
+    """Return the numbers, ascending, with others all over the range and with both its ends: (n,) int64."""
+    spread = [first + (last - first) * k // (SPREAD_ARGUMENTS - 1) for k in range(SPREAD_ARGUMENTS)]
     return np.unique(np.concatenate([arguments, spread]).astype(np.int64))
 
 
 def _shown(operator: _Elementwise, folding: Any, rows: Sequence[np.ndarray], counts: TestVectors) -> TestVectors:
-    """The counts with the frames; arguments that are fewer than those of another channel are shown again."""
+    """Return the counts with the frames; channels with fewer arguments than others have theirs repeated."""
     channels = operator.operand.channels
     beside = lcm(folding.pixels, getattr(folding, "tile", 0) or 1)
     pixels = -(-max(map(len, rows)) // (FRAMES * beside)) * beside

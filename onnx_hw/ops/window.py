@@ -33,7 +33,7 @@ class Window(Operator[SlidingFolding]):
         kernel, strides, dilations: (rows, columns).
         pads: (top, left, bottom, right).
         pad_value: what lies outside the image: the zero point of the operand.
-        capacity: beats of the line buffer; None for as many as full rate asks for.
+        capacity: beats of the line buffer; None for those that full rate needs.
     """
 
     operand: Tensor
@@ -89,11 +89,11 @@ class Window(Operator[SlidingFolding]):
         return self, {"i": of_channels(self.operand.shape, channels), "o": of_channels(result.shape, inside)}
 
     def beats_per_pixel(self, folding: SlidingFolding) -> int:
-        """Of the pixels that come side by side."""
+        """Return the beats of the pixels that come side by side."""
         return self.input_orders(folding)[0].groups
 
     def grouped(self, folding: SlidingFolding) -> Sliding:
-        """How the windows of a beat slide over the pixels of a beat."""
+        """Return how the windows of a beat slide over the pixels of a beat."""
         return self.sliding.grouped(self.input_orders(folding)[0], self.output_orders(folding)[0])
 
     def illegal(self, folding: SlidingFolding) -> str:

@@ -20,24 +20,26 @@ from onnx_hw.schedule.search_folding import interval_for_lanes
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """Attributes:
-    interval: cycles; no design with the lanes and multipliers of the budget takes fewer.
-    unused: why there are lanes left over that were asked for; empty where there are none.
+    """Bound of a design's speed.
+
+    Attributes:
+        interval: cycles; no design with the lanes and multipliers of the budget takes fewer.
+        unused: why requested lanes are left over; empty if all are used.
     """
 
     interval: int
     unused: str = ""
 
     def above(self, interval: int) -> str:
-        """By how much a design takes longer, in words behind others; empty where it does not, or where lanes are not
-        what is scarce: then the bound is far away.
+        """Say by how much a design takes longer, in words that follow others; empty where it does not, or where lanes
+        are not what is scarce: then the bound is far away.
         """
         gap = interval / self.interval - 1
         return f", {gap:.1%} above the bound" if 0.0005 <= gap < 1 else ""
 
 
 def what_bounds(network: Network, design: Design, budget: Budget) -> Bottleneck:
-    """Of a design of a network that was found for a budget."""
+    """Return the bottleneck of a design that was found for a network and a budget."""
     network, cost = insert_forks(network), Cost(design.price, design.deepest_at_once)
     longest = longest_interval(network)
     offers = Offers(network, cost, in_logic=budget.in_logic)
@@ -54,7 +56,7 @@ def what_bounds(network: Network, design: Design, budget: Budget) -> Bottleneck:
 
 
 def _what_else(offers: Offers, budget: Budget, interval: int, cost: Cost) -> str:
-    """What there is too little of at an interval at which there are lanes enough."""
+    """Return what is scarce at an interval at which there are enough lanes."""
     for field, name in RESOURCES.items():
         bound = None if field == "mac_lanes" else getattr(budget, field)
         without: dict[str, Any] = {field: None}
@@ -67,7 +69,7 @@ def _what_else(offers: Offers, budget: Budget, interval: int, cost: Cost) -> str
 
 
 def _lanes_for(offers: Offers, interval: int) -> int:
-    """The lanes that all nodes need at least; 0 if one cannot be so fast."""
+    """Return the lanes that all nodes need at least; 0 if one cannot be so fast."""
     least = [offers.least(node, interval) for node in offers.multiplying]
     if interval < offers.least_cycles[0] or any(one is None for one in least):
         return 0

@@ -1,4 +1,4 @@
-"""What a design may use, and what its resources weigh against each other."""
+"""Budgets of resources, and the resources' weights against each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_hw.ops.operator import Resources
 
 @dataclass(frozen=True)
 class Budget:
-    """What a design may use; None for no bound.
+    """Resources that a design may use; None for no bound.
 
     Attributes:
         mac_lanes: products per cycle.
@@ -35,15 +35,15 @@ class Budget:
     in_logic: bool = False
 
     def excess(self, used: Resources) -> dict[str, tuple[int, int]]:
-        """(used, allowed) of everything there is too much of."""
+        """Return (used, allowed) of every resource of which there is too little."""
         return {RESOURCES[field]: pair for field, pair in self._exceeded(used).items()}
 
     def stretched(self, used: Resources, most: Budget) -> Budget:
-        """With all that ``most`` has of whatever ``used`` takes too much of."""
+        """Return the budget with all that ``most`` has of each resource that ``used`` takes too much of."""
         return replace(self, **{field: getattr(most, field) for field in self._exceeded(used)})
 
     def times(self, factor: Fraction) -> Budget:
-        """With so many times as much of everything."""
+        """Return the budget with every resource multiplied."""
         have = {field: getattr(self, field) for field in RESOURCES}
         more: dict[str, Any] = {field: None if n is None else floor(n * factor) for field, n in have.items()}
         return replace(self, **more)
@@ -66,15 +66,16 @@ RESOURCES = {
 
 
 def amount(used: Resources, field: str) -> int:
-    """What is used of a resource that a ``Budget`` has a field for."""
+    """Return the amount that is used of a resource that a ``Budget`` has a field for."""
     return int(getattr(used, field))
 
 
 WEIGHTS = {"mac_lanes": 0, "dsp": 537, "lut": 1, "bram": LUTS_PER_BLOCK_RAM, "pins": 0, "ff": 0, "logic": 1}
-"""In LUTs; flip-flops are of no weight where there are as many as look-up tables, and where both share cells, these run
-out. A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 156 multipliers, 208 block RAMs."""
+"""Weights in LUTs. Flip-flops have no weight where a chip has one for each look-up table, and where both share cells,
+these run out. A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 156 multipliers, 208 block RAMs.
+"""
 
 
 def weight(resources: Resources) -> float:
-    """A cost to compare candidates by, in LUTs."""
+    """Return a cost to compare candidates by, in LUTs."""
     return sum(each * amount(resources, field) for field, each in WEIGHTS.items())

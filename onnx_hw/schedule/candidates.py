@@ -1,4 +1,4 @@
-"""What there is to choose from at an interval: for each node its foldings, what they take and how their streams go.
+"""Alternatives at an interval: for each node its foldings, what they take and how their streams go.
 
 The operators offer; here is only asked, and once. Nodes that multiply are asked by themselves; the others are asked to
 meet the streams that those have, which are handed on from neighbour to neighbour, against the stream and along it.
@@ -55,11 +55,11 @@ class Alternative:
 
 
 Alternatives = dict[str, list[Alternative]]
-"""By node."""
+"""Alternatives by node."""
 
 
 class Offers:
-    """What the operators of a network offer, remembered from interval to interval.
+    """Alternatives that the operators of a network offer, remembered from interval to interval.
 
     Args:
         in_logic: each folding of a node that has products is offered with products of look-up tables, too.
@@ -88,7 +88,8 @@ class Offers:
         return [n for n in self.network.nodes if self._alternative(n, n.operator.narrowest).used[:PRODUCTS].any()]
 
     def at(self, interval: int, budget: Budget) -> Alternatives | None:
-        """The alternatives with which every node keeps up; None if there are none, or the budget is too small for all.
+        """Return the alternatives with which every node keeps up; None if a node has no such alternative, or the budget
+        is too small for all.
 
         Args:
             budget: what the whole network may use.
@@ -116,13 +117,14 @@ class Offers:
         return _that_leave_enough(found, allowed)
 
     def least_by_themselves(self, interval: int) -> np.ndarray:
-        """(resources,) int64: what nodes take at least, each asked by itself, without what lies between them."""
+        """Return what nodes take at least, each asked by itself, without what lies between them: (resources,) int64."""
         found = {node.name: self._by_itself(node, interval) for node in self.network.nodes}
         least = _least_of_each({name: some for name, some in found.items() if some})
         return np.asarray(sum(least.values(), NOTHING))
 
     def least(self, node: NetworkNode, interval: int) -> np.ndarray | None:
-        """(PRODUCTS,) int64: the MAC lanes and multipliers a node takes at least, asked by itself; None if too slow.
+        """Return the MAC lanes and multipliers a node takes at least, asked by itself, (PRODUCTS,) int64; None if too
+        slow.
 
         Asked anew only where the answer may be another one.
         """
@@ -141,7 +143,9 @@ class Offers:
         return np.asarray(least)
 
     def _that_may_be_least(self, node: NetworkNode, foldings: list[Folding]) -> list[Alternative]:
-        """Those that take least lanes or multipliers, and others; what takes more of both is not priced."""
+        """Return the foldings that take least lanes or multipliers, and others; what takes more of both is not
+        priced.
+        """
         bounds = {folding: self._products_at_least(node, folding) for folding in foldings}
         found: list[Alternative] = []
         least = np.full(PRODUCTS, np.iinfo(np.int64).max)
@@ -152,13 +156,13 @@ class Offers:
         return found
 
     def between(self, given: Order, wanted: Order) -> Between:
-        """What lies between neighbours."""
+        """Return the cost of what lies between neighbours."""
         part, alike = part_of(given, wanted)
         found = between(self._cost, part, key_of(given), key_of(wanted))
         return replace(found, cycles=found.cycles * alike) if found.cycles else found
 
     def between_at_least(self, given: Order, wanted: Order) -> Between:
-        """No more than what lies between neighbours, found sooner."""
+        """Return a lower bound of the cost between neighbours, which is found sooner."""
         return at_least(self._cost, part_of(given, wanted)[0], key_of(given), key_of(wanted))
 
     def fifo_of(self, order: Order) -> int:
@@ -166,7 +170,9 @@ class Offers:
         return fifos(self._cost, [order])
 
     def in_hardware(self, name: str, one: Alternative) -> Alternative | None:
-        """The same node with as wide streams, whose products are the chip's multipliers'; None if none is offered."""
+        """Return the alternative of the node with equally wide streams, whose products are in the chip's multipliers;
+        None if it is not offered.
+        """
         node, folding = self._nodes[name], replace(one.folding, multiplier=MultiplierKind.HARDWARE)  # type: ignore[call-arg]
         return self._alternative(node, folding) if (name, folding) in self._either else None
 
@@ -199,7 +205,7 @@ class Offers:
                 self._too_wide[node.name][folding] = operator.input_orders(folding), operator.output_orders(folding)
 
     def _by_itself(self, node: NetworkNode, interval: int) -> list[Alternative]:
-        """The foldings of a node whose neighbours have not chosen."""
+        """Return the foldings of a node whose neighbours have not chosen."""
         return [self._alternative(node, folding) for folding in self._foldings_by_itself(node, interval)]
 
     def _foldings_by_itself(self, node: NetworkNode, interval: int) -> list[Folding]:
@@ -219,7 +225,7 @@ class Offers:
         return any(folding not in have for folding in self._asked(node, interval, given, wanted))
 
     def _asked(self, node: NetworkNode, interval: int, given: Order | None, wanted: Order | None) -> tuple[Any, ...]:
-        """What the operator offers; it is asked again for every pair of neighbours that change something."""
+        """Return what the operator offers; it is asked again for every pair of neighbours that change something."""
         if interval != self._interval:
             self._interval, self._answers = interval, {}
         key = node.name, key_of(given) if given else None, key_of(wanted) if wanted else None
@@ -238,7 +244,7 @@ class Offers:
         return list(offered)
 
     def _products_at_least(self, node: NetworkNode, folding: Folding) -> np.ndarray:
-        """(PRODUCTS,) int64: told without pricing all of it."""
+        """Return the lanes and multipliers at least, (PRODUCTS,) int64, without pricing all resources."""
         key = node.name, folding
         if key in self._known:
             return self._known[key].used[:PRODUCTS]
@@ -263,12 +269,14 @@ class Offers:
         return self.network.producer(tensor) is not None
 
     def _streams(self, found: Alternatives, node: NetworkNode) -> Iterator[Streams]:
-        """What others may meet: foldings that meet what is too wide may do well beside others, too."""
+        """Yield the orders that others may meet: foldings that meet what is too wide may do well next to
+        others, too.
+        """
         yield from ((one.input_orders, one.output_orders) for one in found[node.name])
         yield from self._too_wide[node.name].values()
 
     def _given(self, found: Alternatives, node: NetworkNode) -> list[Order]:
-        """What makers give; and from outside, what may be as wide as what the node gives itself."""
+        """Return the orders that makers give; from outside, those that may be as wide as what the node gives itself."""
         makers = (self.network.producer(tensor) for tensor in node.inputs)
         orders = [gives[k] for maker, k in filter(None, makers) for _, gives in self._streams(found, maker)]
         if not all(map(self._made, node.inputs)):
@@ -277,7 +285,7 @@ class Offers:
         return _different(orders)
 
     def _wanted(self, found: Alternatives, node: NetworkNode) -> list[Order]:
-        """What readers take; and outside, what may be as wide as what the node takes itself."""
+        """Return the orders that readers take; outside, those that may be as wide as what the node takes itself."""
         readers = (reader for tensor in node.outputs for reader in self.network.consumers(tensor))
         orders = [takes[k] for reader, k in readers for takes, _ in self._streams(found, reader)]
         if any(tensor in self._leaving for tensor in node.outputs):
@@ -287,13 +295,13 @@ class Offers:
 
 
 def allowed_by(budget: Budget) -> np.ndarray:
-    """(resources,) float64: infinity where there is no bound."""
+    """Return a budget as (resources,) float64: infinity where there is no bound."""
     bounds = (getattr(budget, field) for field in RESOURCES)
     return np.array([np.inf if bound is None else bound for bound in bounds])
 
 
 def _as_wide(tensor: Tensor, orders: list[Order]) -> Iterator[Order]:
-    """Orders of a tensor with as many lanes and pixels as these of others, where it has them."""
+    """Return the orders of a tensor with the lanes and pixels of these of others, where it has them."""
     for lanes, pixels in dict.fromkeys((order.lanes, order.pixels) for order in orders):
         if lanes <= tensor.channels and pixels <= tensor.shape[1]:
             yield Order(tensor, lanes, pixels)
@@ -304,7 +312,9 @@ def _different(orders: Iterable[Order]) -> list[Order]:
 
 
 def _that_leave_enough(found: Alternatives, allowed: np.ndarray) -> Alternatives | None:
-    """Those with which all others still find what they need at least; None if there is too little in any case."""
+    """Return the alternatives with which all others still find what they need at least; None if there is too little in
+    any case.
+    """
     least = _least_of_each(found)
     room = allowed - sum(least.values(), NOTHING)
     if (room < 0).any():
@@ -315,5 +325,5 @@ def _that_leave_enough(found: Alternatives, allowed: np.ndarray) -> Alternatives
 
 
 def _least_of_each(found: Alternatives) -> dict[str, np.ndarray]:
-    """By node, (resources,) int64: what it needs of each, if not of all at once."""
+    """Return, by node, what it needs of each resource, if not of all at once: (resources,) int64."""
     return {name: np.min([one.used for one in alternatives], axis=0) for name, alternatives in found.items()}

@@ -11,7 +11,7 @@ from onnx_hw.schedule.min_fifo_depths import least
 
 
 def check_fifo_depths(given: Mapping[str, int], edges: Mapping[str, Edge]) -> None:
-    """Whether depths are of edges, and are depths.
+    """Check that the depths belong to edges, and are possible depths.
 
     Raises:
         UserError: everything that is wrong.
@@ -37,7 +37,7 @@ def too_shallow(
     ample: Mapping[str, int],
     is_live: Callable[[Mapping[str, int]], bool],
 ) -> list[Problem]:
-    """Every given depth that is too small, and what is needed.
+    """Return every given depth that is too small, and what is needed.
 
     Args:
         live_depths: the least of each edge, all others being ample.

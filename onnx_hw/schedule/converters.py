@@ -1,4 +1,4 @@
-"""What lies between neighbours that do not agree: the cores that make one order of another one, and their FIFOs."""
+"""Converters between neighbours that do not agree: the cores that make one order of another one, and their FIFOs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.budget import RESOURCES
 from onnx_hw.schedule.cost_model import Cost
 
-SHALLOW = 2
+SHALLOW_TOKENS = 2
 """Tokens of a FIFO that holds up nobody for long: the depth is chosen later."""
 
 Key = tuple[int, int, int, int]
-"""Of an order, on a tensor that is known: its lanes, pixels, tile, times."""
+"""Key of an order on a known tensor: its lanes, pixels, tile, times."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ def key_of(order: Order) -> Key:
 
 
 def as_array(used: Resources) -> np.ndarray:
-    """(resources,) int64."""
+    """Return resources as an array: (resources,) int64."""
     return np.array([getattr(used, field) for field in RESOURCES], dtype=np.int64)
 
 
 def part_of(given: Order, wanted: Order) -> tuple[Tensor, int]:
-    """The smallest tensor between whose orders the same lies, and how often it passes in a frame: rows are alike, and
-    groups of pixels where their number stays.
+    """Return the smallest tensor between whose orders the same cores lie, and how often it passes in a frame: rows are
+    alike, and groups of pixels where their number stays.
     """
     rows, columns, channels = given.tensor.shape
     alike = 1
@@ -69,7 +69,9 @@ def at_least(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
 
 @lru_cache(maxsize=1 << 16)
 def between(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
-    """Many tensors of a network are alike, and what is asked of it again and again."""
+    """Return the cost between two orders, remembered: many tensors of a network are alike, and the question comes again
+    and again.
+    """
     before, after = Order(tensor, *given), Order(tensor, *wanted)
     cores = list(conversion(before, after))
     used = sum((_core(cost, operator, folding) for operator, folding in cores), Resources())
@@ -82,7 +84,7 @@ def between(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
 
 @lru_cache(maxsize=1 << 16)
 def _core(cost: Cost, operator: Operator[Any], folding: Folding) -> Resources:
-    """One that lies between many pairs of neighbours."""
+    """Return the cost of a core that lies between many pairs of neighbours."""
     return cost(operator, folding)
 
 
@@ -93,4 +95,4 @@ def fifos(cost: Cost, orders: Iterable[Order]) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def _fifo(cost: Cost, bits: int) -> int:
-    return cost.of_fifo(bits, SHALLOW).lut
+    return cost.of_fifo(bits, SHALLOW_TOKENS).lut

@@ -1,4 +1,4 @@
-"""What a circuit costs on the chip that it is for: the one value that the passes ask, handed to all of them."""
+"""Cost of a circuit on the chip that it is for: the one value that all passes ask."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_hw_boards.families.family import Family, Price
 
 @dataclass(frozen=True)
 class Cost:
-    """What cores, and the FIFOs behind them, are estimated to take.
+    """Estimated cost of cores and of the FIFOs behind them.
 
     Attributes:
         price: what a demand takes, as the chip's family says.
@@ -25,21 +25,21 @@ class Cost:
 
     @classmethod
     def of(cls, family: Family) -> Cost:
-        """On its chips."""
+        """Return the cost on the chips of a family."""
         return cls(family.cost, family.deepest_at_once)
 
     def __call__(self, operator: Operator[Any], folding: Any) -> Resources:
-        """Of a core, under a folding of the operator's own type."""
+        """Return the cost of a core, under a folding of the operator's own type."""
         return operator.resources(folding, self.price)
 
     def at_least(self, operator: Operator[Any], folding: Any) -> Resources:
-        """No more than of that core."""
+        """Return a lower bound of the cost of that core."""
         return priced(operator.demand_at_least(folding), price=self.price)
 
     def of_fifo(self, bits: int, depth: int) -> Resources:
-        """Of so many tokens of so many bits."""
+        """Return the cost of a FIFO of ``depth`` tokens of ``bits`` bits."""
         return outbox_resources(bits, depth, self.price, self.deepest_at_once)
 
 
 cost = Cost()
-"""Where no board is in sight."""
+"""Cost without a board."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from onnx_hw.schedule.edge_costs import EdgeCosts
 
-LARGEST_TABLE = 1_000_000
-"""Entries."""
+MAX_TABLE_ENTRIES = 1_000_000
+"""Number of entries of a table at most."""
 
 Axis = str | tuple[str, int]
 """A tensor, as its maker gives it; or (node, input), as it is taken."""
@@ -37,7 +37,7 @@ class CostTable:
         self._kept: dict[Axis, np.ndarray] = {}
 
     def join(self, tensor: str, taken: Axis, costs: EdgeCosts, last: bool) -> None:
-        """From how a tensor is given to how it is taken."""
+        """Add the cost from how a tensor is given to how it is taken."""
         table = self._to_front([tensor])
         given = self._kept.get(tensor, np.arange(len(table)))
         if last:
@@ -64,7 +64,9 @@ class CostTable:
         costs: np.ndarray,
         extra: np.ndarray,
     ) -> None:
-        """A node: for each alternative the class it takes of each axis, the class it gives, its cost, what it uses."""
+        """Add a node: for each alternative the class it takes of each axis, the class it gives, its cost, what
+        it uses.
+        """
         table = self._to_front(taken)
         rest = table.shape[len(taken) :]
         shape = tuple(int(of.max()) + 1 for of in gives)
@@ -87,7 +89,7 @@ class CostTable:
 
     def narrow(self) -> None:
         """Keep the more promising half of the orders of one axis after the other, until the table is small enough."""
-        while self.prices.size > LARGEST_TABLE and max(self.prices.shape[:-1]) > 1:
+        while self.prices.size > MAX_TABLE_ENTRIES and max(self.prices.shape[:-1]) > 1:
             axis = int(np.argmax(self.prices.shape[:-1]))
             others = tuple(k for k in range(self.prices.ndim) if k != axis)
             best = self.prices.min(axis=others)
@@ -99,7 +101,7 @@ class CostTable:
             self.exact = False
 
     def back(self, room: int) -> tuple[dict[str, int], dict[Axis, int]]:
-        """The alternative of each node, and the class of every axis there ever was."""
+        """Return the alternative of each node, and the class of every axis there ever was."""
         classes: dict[Axis, int] = {}
         at = np.unravel_index(int(self.prices[..., room].argmin()), self.prices.shape[:-1])
         classes.update(zip(self.axes, map(int, at), strict=True))
@@ -118,7 +120,7 @@ class CostTable:
         return picked, classes
 
     def _to_front(self, axes: Sequence[Axis]) -> np.ndarray:
-        """The table with these axes first."""
+        """Return the table with these axes first."""
         places = [self.axes.index(axis) for axis in axes]
         self.axes = [*axes, *(axis for axis in self.axes if axis not in axes)]
         return np.moveaxis(self.prices, places, range(len(places)))
@@ -135,7 +137,7 @@ class _Join:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Which alternative of a node led to each entry."""
+    """Alternative of a node that led to each entry."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -147,14 +149,14 @@ class _Chosen:
 
 @dataclass(frozen=True)
 class _Narrowed:
-    """Which classes were kept."""
+    """Classes that were kept."""
 
     axis: Axis
     kept: np.ndarray
 
 
 def _worth_it(takes: list[np.ndarray], gives: list[np.ndarray], costs: np.ndarray, extra: np.ndarray) -> list[int]:
-    """Of alternatives with equal streams, those that are cheaper than all that use no more."""
+    """Return, of alternatives with equal streams, those that are cheaper than all that use no more."""
     best: dict[tuple[int, ...], float] = {}
     found = []
     for k in np.lexsort((costs, extra)):

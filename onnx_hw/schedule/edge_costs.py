@@ -1,4 +1,4 @@
-"""What lies between neighbours, for every order that one may give and the other one take; priced where it matters.
+"""Costs between neighbours, for every order that one may give and the other one take; priced where it matters.
 
 There are hundreds of such pairs on an edge, most of them far from cheap. So a pair is first taken for what it costs at
 least: its last FIFO; then all its FIFOs, and the memory and the multiplexers of a gearbox. It is priced when that alone
@@ -18,12 +18,12 @@ from onnx_hw.ops.stream_order import Order
 from onnx_hw.schedule.budget import RESOURCES
 from onnx_hw.schedule.candidates import Offers
 
-ROUNDING = 1 - 1e-9
-"""A bound this much lower is one, however its terms are added up."""
+ROUNDING_MARGIN = 1 - 1e-9
+"""Factor of a bound that makes it one in whatever order its terms are added up."""
 
 
-LARGEST = sys.float_info.max
-"""What infinite costs are above."""
+MAX_FINITE_COST = sys.float_info.max
+"""Limit above which a cost counts as infinite."""
 
 
 class Neighbours:
@@ -34,7 +34,7 @@ class Neighbours:
         fifos: (given, taken) int64: its FIFOs, in LUTs; likewise.
         legal: (given, taken) bool: whether it is fast enough, where it is known.
         known: (given, taken) bool.
-        bounded: (given, taken) bool: whether it is known, or told what it costs at least but for its last FIFO.
+        bounded: (given, taken) bool: whether it is known, or its least cost without its last FIFO is known.
     """
 
     def __init__(self, offers: Offers, given: Sequence[Order], taken: Sequence[Order], interval: int) -> None:
@@ -77,7 +77,8 @@ class EdgeCosts:
         return self._costs.shape[1]
 
     def to(self, taken: int, given: np.ndarray, so_far: np.ndarray) -> np.ndarray:
-        """(given,) float64: from each of some orders to one; infinite where another one is cheaper, whatever is open.
+        """Return the costs from each of some orders to one, (given,) float64; infinite where another one is cheaper,
+        whatever is open.
 
         Args:
             given: (given,) int64.
@@ -86,8 +87,8 @@ class EdgeCosts:
         so_far = so_far.reshape(len(given), -1)
         known = self._between.known[given, taken]
         found = np.where(known, self._costs[given, taken], np.inf)
-        best = np.minimum((so_far + found[:, None]).min(axis=0), LARGEST)
-        bounds = np.where(known, np.inf, self._costs[given, taken] * ROUNDING)
+        best = np.minimum((so_far + found[:, None]).min(axis=0), MAX_FINITE_COST)
+        bounds = np.where(known, np.inf, self._costs[given, taken] * ROUNDING_MARGIN)
         likely = np.flatnonzero((so_far + bounds[:, None] <= best).any(axis=1))
         least = so_far.min(axis=1)
         cheapest_first = [(float(least[k] + bounds[k]), int(k)) for k in likely]
@@ -97,7 +98,7 @@ class EdgeCosts:
             if not (so_far[k] + bounds[k] <= best).any():
                 continue
             if not self._between.bounded[given[k], taken]:
-                bounds[k] = self._bounded(int(given[k]), taken) * ROUNDING
+                bounds[k] = self._bounded(int(given[k]), taken) * ROUNDING_MARGIN
                 heappush(cheapest_first, (float(least[k] + bounds[k]), k))
             else:
                 found[k] = self._learned(int(given[k]), taken)
@@ -105,7 +106,7 @@ class EdgeCosts:
         return found
 
     def all(self, given: np.ndarray) -> np.ndarray:
-        """(given, taken) float64: from some orders to each."""
+        """Return the costs from some orders to each: (given, taken) float64."""
         return np.array([[self._learned(int(k), taken) for taken in range(self.taken)] for k in given])
 
     def _bounded(self, given: int, taken: int) -> float:

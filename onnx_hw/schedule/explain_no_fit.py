@@ -17,8 +17,8 @@ from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.cost_model import cost as own_cost
 from onnx_hw.schedule.search_folding import least_interval
 
-LARGEST = 3
-"""So many nodes are named for each resource."""
+MAX_NAMED_NODES = 3
+"""Number of nodes that are named for each resource."""
 
 
 class Fits(Protocol):
@@ -29,7 +29,7 @@ class Fits(Protocol):
 
 @dataclass(frozen=True)
 class OtherTarget:
-    """Where else a network might be built.
+    """Other targets on which a network might be built.
 
     Attributes:
         most: what may be used there.
@@ -43,7 +43,7 @@ class OtherTarget:
 
 
 def too_many_frames(network: Network, fps: float, clock_mhz: float) -> UserError:
-    """No number of lanes makes the model so fast."""
+    """Return the error that no number of lanes makes the model so fast."""
     cycles, node = least_interval(network)
     return user_error(
         "fps-unreachable",
@@ -56,14 +56,14 @@ def too_many_frames(network: Network, fps: float, clock_mhz: float) -> UserError
 
 
 def folding_too_slow(design: Design, fps: float, interval: int) -> UserError:
-    """The folding that was given does not keep the rate that was asked for."""
+    """Return the error that the given folding does not keep the requested rate."""
     slow = [node for node in design.network.nodes if node.operator.cycles(design.folding(node)) > interval]
-    told = (f"{short(node.name)} {node.operator.cycles(design.folding(node)):,}" for node in slow)
+    listed = (f"{short(node.name)} {node.operator.cycles(design.folding(node)):,}" for node in slow)
     return user_error(
         "folding-too-slow",
         f"with this folding {spelled(_rate(design))} frames a second are possible at {design.clock_mhz:g} MHz, not "
         f"{fps:.12g}: for them every core must take at most {interval:,} cycles a frame",
-        where=f"cycles: {', '.join(told)}",
+        where=f"cycles: {', '.join(listed)}",
         hint=f"more lanes there, or `--fps {spelled(_rate(design))}`",
         stage="schedule",
     )
@@ -87,14 +87,14 @@ def fifos_too_slow(design: Design, cycles: int, fps: float, interval: int) -> Us
 
 
 def folding_too_big(design: Design, most: Budget) -> UserError:
-    """The folding that was given takes more than there is."""
+    """Return the error that the given folding takes more than there is."""
     return _too_big("this folding", design, most, "fewer lanes in the folding file")
 
 
 def nothing_fits(
     cheapest: Design, most: Budget, fps: float | None, elsewhere: Mapping[str, OtherTarget], fits: Fits
 ) -> UserError:
-    """No design fits ``most``.
+    """Return the error that no design fits ``most``.
 
     Args:
         cheapest: the one that misses it by least.
@@ -134,11 +134,11 @@ def _what_helps(
 
 def _too_big(what: str, design: Design, most: Budget, hint: str) -> UserError:
     excess = most.excess(design.with_fifos())
-    told = ", ".join(f"{have:,} {name} of {allowed:,}" for name, (have, allowed) in excess.items())
+    listed = ", ".join(f"{have:,} {name} of {allowed:,}" for name, (have, allowed) in excess.items())
     where = "; ".join(_largest(design, field) for field, name in RESOURCES.items() if name in excess)
     return user_error(
         "too-big",
-        f"{what} needs {told}",
+        f"{what} needs {listed}",
         where=f"most {where}",
         hint=hint,
         stage="schedule",
@@ -147,7 +147,7 @@ def _too_big(what: str, design: Design, most: Budget, hint: str) -> UserError:
 
 
 def _largest(design: Design, field: str) -> str:
-    """``block RAMs: `conv1` 32, `conv2` 16``: who takes most of a resource."""
+    """Say which nodes take most of a resource: ``block RAMs: `conv1` 32, `conv2` 16``."""
     costs: dict[str, Resources] = {short(node.name): design.resources_of(node) for node in design.network.nodes}
     costs |= {f"the FIFO of {short(tensor)}": cost for tensor, cost in design.fifo_costs().items()}
     costs |= {
@@ -156,7 +156,7 @@ def _largest(design: Design, field: str) -> str:
         if edge.producer is None or edge.consumer is None
     }
     amounts = {name: taken for name, cost in costs.items() if (taken := amount(cost, field))}
-    first = sorted(amounts, key=lambda name: -amounts[name])[:LARGEST]
+    first = sorted(amounts, key=lambda name: -amounts[name])[:MAX_NAMED_NODES]
     return f"{RESOURCES[field]}: {', '.join(f'{name} {amounts[name]:,}' for name in first)}"
 
 
@@ -170,6 +170,6 @@ def _told(design: Design) -> str:
 
 
 def spelled(fps: float) -> str:
-    """A rate that is surely reached: whole above 100, else three digits, rounded down."""
+    """Write a rate that is surely reached: whole above 100, else three digits, rounded down."""
     step = 10.0 ** min(0, floor(log10(fps)) - 2)
     return f"{floor(fps / step) * step:.12g}"

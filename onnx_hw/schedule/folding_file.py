@@ -26,17 +26,17 @@ from onnx_hw.messages.text import did_you_mean
 from onnx_hw.messages.toml import quoted, read_toml
 from onnx_hw.ops.folding import Folding, MultiplierKind
 
-LARGEST = 1 << 24
-"""Bytes of a file; that of a large network has some hundred thousand."""
+MAX_FILE_BYTES = 1 << 24
+"""Bytes of a file at most; that of a large network has some hundred thousand."""
 
-MOST = 1 << 31
-"""Nothing that is counted here comes near it."""
+MAX_NUMBER = 1 << 31
+"""Bound of all numbers; no lanes, steps or depths come near it."""
 
 
 def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
-    """The file for the foldings of a design's nodes, gearboxes left out: they follow from the others.
+    """Write the file for the foldings of a design's nodes, gearboxes left out: they follow from the others.
 
-    FIFO depths stand there as comments: whoever changes a folding wants new ones.
+    FIFO depths stand there as comments: a changed folding needs new ones.
     """
     lines = [
         "# Integers per beat of each core's streams (in and out, where they differ), steps per beat. Read it back with",
@@ -47,9 +47,9 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
         if node.name in chosen:
             fold = chosen[node.name]
             cycles = node.operator.cycles(fold)
-            told = f"{node.operator!r}, {cycles} cycles"
+            comment = f"{node.operator!r}, {cycles} cycles"
             said = ", ".join(f"{name} = {_written(value)}" for name, value in fold.said().items())
-            lines.append(f"{quoted(node.name)} = {{ {said} }}  # {told}")
+            lines.append(f"{quoted(node.name)} = {{ {said} }}  # {comment}")
     lines += [
         "",
         "# Tokens each FIFO holds. They are computed; take away a # to keep one. With fewer than `live` the circuit",
@@ -62,14 +62,14 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
 
 
 def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dict[str, int]]:
-    """The foldings of every node of a network (with forks), and the FIFO depths that are given.
+    """Read the foldings of every node of a network (with forks), and the FIFO depths that are given.
 
     Which tensors have a FIFO follows from the foldings: ``size_fifos`` checks their names.
 
     Raises:
         UserError: everything that is wrong with the file, at once.
     """
-    stored = read_toml(path, LARGEST, lambda must_be: _unreadable(path, must_be))
+    stored = read_toml(path, MAX_FILE_BYTES, lambda must_be: _unreadable(path, must_be))
     table = stored.get("folding")
     if not isinstance(table, dict):
         raise user_error("folding-file", "the folding file must have a table [folding]", where=str(path))
@@ -96,9 +96,9 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
             )
             continue
         folding = kind(**{name: MultiplierKind(v) if name == "multiplier" else v for name, v in given.items()})
-        told = node.operator.illegal(folding)
-        if told:
-            problems.append(_problem("folding-lanes", f"{told}, not {folding!r}", where))
+        reason = node.operator.illegal(folding)
+        if reason:
+            problems.append(_problem("folding-lanes", f"{reason}, not {folding!r}", where))
         foldings[node.name] = folding
     depths = stored.get("fifo", {})
     if not isinstance(depths, dict):
@@ -119,7 +119,7 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < MAX_NUMBER
 
 
 def _is_kind(value: object) -> bool:
@@ -138,7 +138,7 @@ def _shown(value: object) -> str:
 
 
 def _form(kind: type[Folding]) -> str:
-    """``{ lanes = N }, with steps = N if wished``."""
+    """Return the form of an entry: ``{ lanes = N }, with steps = N if wished``."""
     kinds = " or ".join(_written(kind) for kind in MultiplierKind)
     optional = [name for name in kind.names() if name not in kind.required()]
     wished = [f"{name} = {kinds if name == 'multiplier' else 'N'}" for name in optional]

@@ -1,4 +1,4 @@
-"""The cheapest folding of every node with which a frame takes so many cycles, within a budget.
+"""The cheapest folding of every node with which a frame takes at most a number of cycles, within a budget.
 
 One resource is scarce and counted exactly: MAC lanes or multipliers. The others have prices, Lagrange multipliers,
 which are raised until there is enough of everything. Where at the prices of some resources alone even the cheapest
@@ -23,17 +23,17 @@ from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.cost_model import cost as own_cost
 from onnx_hw.schedule.knapsack import CheapestOfEach, Selection
 
-ROUNDS = 12
-"""So often prices are raised."""
+PRICE_ROUNDS = 12
+"""Number of times that prices are raised at most."""
 
-LEAST_PRICES = np.array([WEIGHTS[field] or {"mac_lanes": 1, "pins": 100, "ff": 1}[field] for field in RESOURCES])
-"""What the prices are raised from."""
+MIN_PRICES = np.array([WEIGHTS[field] or {"mac_lanes": 1, "pins": 100, "ff": 1}[field] for field in RESOURCES])
+"""Price that the prices are raised from."""
 
-MUCH = 1e6
-"""A price that nothing outweighs, in LUTs."""
+MAX_PRICE_LUTS = 1e6
+"""Price in LUTs that nothing outweighs."""
 
-LITTLE = 0.25
-"""The price of all there is of a resource, beside that of one that is too little."""
+PRICE_SHARE_OF_ENOUGH = 0.25
+"""Price of all there is of a resource, relative to that of a resource of which there is too little."""
 
 LANES, DSP, LUT, PINS = (list(RESOURCES).index(field) for field in ("mac_lanes", "dsp", "lut", "pins"))
 
@@ -51,7 +51,7 @@ def fold(offers: Offers, interval: int, budget: Budget) -> dict[str, Folding] | 
     if offers.in_logic:
         prices[DSP] = 0  # they are there to be used; what they spare is look-up tables
     exceeded = np.zeros(len(RESOURCES), dtype=bool)
-    for _ in range(ROUNDS):
+    for _ in range(PRICE_ROUNDS):
         choice = problem.at(prices, prices[LUT])
         if choice is None:
             return None
@@ -67,13 +67,13 @@ def fold(offers: Offers, interval: int, budget: Budget) -> dict[str, Folding] | 
             if least.exact and least.price > shares @ np.where(exceeded, allowed, 0) + 1e-9:
                 return None
         ratio = choice.used / np.maximum(allowed, 1)
-        prices = np.where(over, np.maximum(prices, LEAST_PRICES) * np.clip(ratio**4, 1.25, 8), prices)
+        prices = np.where(over, np.maximum(prices, MIN_PRICES) * np.clip(ratio**4, 1.25, 8), prices)
     return None
 
 
 def impossible(offers: Offers, interval: int, budget: Budget) -> bool:
-    """Whether surely no choice at an interval keeps a budget: each of those offered needs more of one thing than there
-    is, or more of what the cheapest has too much of.
+    """Return whether surely no choice at an interval keeps a budget: each of those offered needs more of one thing than
+    there is, or more of what the cheapest has too much of.
     """
     alternatives, allowed = offers.at(interval, budget), allowed_by(budget)
     if alternatives is None:
@@ -85,14 +85,14 @@ def impossible(offers: Offers, interval: int, budget: Budget) -> bool:
 
 
 def _exceeds(problem: CheapestOfEach, over: np.ndarray, allowed: np.ndarray) -> bool:
-    """Whether every choice costs more than all there is, at prices of mostly what the cheapest has too much of.
+    """Return whether every choice costs more than all there is, at prices of mostly what the cheapest has too much of.
 
     A little for everything else rules most of what lies between neighbours out, which need not be priced then.
     """
     if not over.any():
         return False
     worth = np.where(np.isfinite(allowed) & (allowed > 0), allowed, np.inf)
-    prices = (over + LITTLE * np.array([weight > 0 for weight in WEIGHTS.values()])) / worth
+    prices = (over + PRICE_SHARE_OF_ENOUGH * np.array([weight > 0 for weight in WEIGHTS.values()])) / worth
     least, some = problem.at(prices, 0), np.isfinite(worth)
     return least is not None and least.exact and least.price > float(prices[some] @ worth[some]) + 1e-9
 
@@ -111,7 +111,7 @@ def fold_for(
         alternatives = offers.at(interval, Budget())
         if alternatives is not None:
             prices = np.array([WEIGHTS[field] for field in RESOURCES], dtype=float)
-            prices[PINS] = MUCH
+            prices[PINS] = MAX_PRICE_LUTS
             choice = _problem(offers, alternatives, interval, allowed_by(Budget())).at(prices, prices[LUT])
             found = None if choice is None else _foldings(choice)
     return found
@@ -128,7 +128,7 @@ def _problem(offers: Offers, alternatives: Alternatives, interval: int, allowed:
 
 
 def _with_multipliers(offers: Offers, choice: Selection, allowed: np.ndarray) -> dict[str, Folding]:
-    """Its foldings; what multipliers are left do the work of look-up tables, most of them first."""
+    """Return the foldings in which multipliers that are left do the work of look-up tables, most of them first."""
     found, left = _foldings(choice), float(allowed[DSP] - choice.used[DSP])
     soft = {name: one for name, one in choice.chosen.items() if one.folding.in_logic}
     offered = {name: offers.in_hardware(name, one) for name, one in soft.items()}
@@ -146,7 +146,7 @@ def _foldings(choice: Selection) -> dict[str, Folding]:
 
 
 def between(given: Order, wanted: Order, cost: Cost = own_cost) -> Resources:
-    """What it costs that neighbours do not agree."""
+    """Return the cost of the converters between neighbours that do not agree."""
     return sum((cost(operator, folding) for operator, folding in conversion(given, wanted)), Resources())
 
 
@@ -164,7 +164,7 @@ def resources_of(network: Network, foldings: Mapping[str, Folding], cost: Cost =
 
 
 def _ends(network: Network, foldings: Mapping[str, Folding]) -> Resources:
-    """The pins of the streams of the outside."""
+    """Return the pins of the streams of the outside."""
     pins = 0
     for boundary in network.inputs:
         readers = network.consumers(boundary.tensor)

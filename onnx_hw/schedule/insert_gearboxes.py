@@ -12,7 +12,7 @@ from onnx_hw.ops.stream_order import Order
 
 
 def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple[Network, dict[str, Folding]]:
-    """The network with gearboxes, and the foldings of all its nodes.
+    """Insert the gearboxes; return the network, and the foldings of all its nodes.
 
     A gearbox's output is called ``{tensor}·{lanes}``, with several pixels in a beat ``{tensor}·{lanes}×{pixels}``, in
     tiles ``{tensor}·{lanes}/{tile}``.

@@ -3,7 +3,7 @@
 Dynamic programming over the nodes in their order. What is still open is the order of every tensor that has been made
 and not yet been read, and how much of the one scarce resource is left: a table with an axis for each. On a chain that
 is one order, in a residual network two or three. A table that grows too large is cut to its most promising orders; what
-comes out is then a choice, but no proof that there is none cheaper.
+comes out is then a choice, but no proof that it is the cheapest one.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class CheapestOfEach:
         }
 
     def at(self, prices: np.ndarray, fifos: float) -> Selection | None:
-        """The cheapest choice; None if neighbours do not come together.
+        """Return the cheapest choice; None if neighbours do not come together.
 
         Args:
             prices: (resources,) float64.
@@ -113,7 +113,7 @@ class CheapestOfEach:
         table.narrow()
 
     def _is_last(self, node: NetworkNode, k: int) -> bool:
-        """Whether nobody reads the tensor after that input."""
+        """Return whether nobody reads the tensor after that input."""
         last, port = self._network.consumers(node.inputs[k])[-1]
         return (last.name, port) == (node.name, k)
 

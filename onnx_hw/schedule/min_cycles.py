@@ -23,10 +23,10 @@ def longest_interval(network: Network) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def _of(operator: Operator[Any]) -> tuple[int, int]:
-    """Every search of a network asks it."""
+    """Return both bounds of one node, remembered, since every search of a network asks for them."""
 
     def first_pixels(interval: int) -> int:
-        """Most pixels of a beat in the first folding; 0 if there is none."""
+        """Return the most pixels of a beat in the first folding; 0 without a folding."""
         folding = next(operator.foldings(interval), None)
         if folding is None:
             return 0

@@ -28,16 +28,17 @@ SETTLED, FRAMES = 4, 8
 
 
 def horizon(design: Design, interval: int) -> tuple[int, int]:
-    """(frames that settle, frames looked at): more where streams are so long that whole frames travel on them.
+    """Return (frames that settle, frames looked at): more where streams are so long that whole frames travel on them.
 
-    As many more settle, and as many more are looked at: a bubble comes once for all the tokens that travel.
+    The frames that travel settle in addition, and twice their number is looked at in addition: a bubble comes once
+    for all the tokens that travel.
     """
     travel = sum(delays.visible_after + delays.credit_return for delays in design.delays.values()) // interval
     return SETTLED + travel, FRAMES + 2 * travel
 
 
 def least_fifo_depths(design: Design, edge: Edge, interval: int, schedules: Mapping[str, Schedule]) -> tuple[int, int]:
-    """(live_depth, rate_depth) of one edge for a wanted interval."""
+    """Return (live_depth, rate_depth) of one edge for an interval."""
     part = _between(design, edge)
     frames = Frames(part, {node.name: schedules[node.name] for node in part.network.nodes})
     settled, most = horizon(part, interval)
@@ -45,7 +46,7 @@ def least_fifo_depths(design: Design, edge: Edge, interval: int, schedules: Mapp
 
     @cache
     def at(depth: int) -> tuple[bool, bool]:
-        """Whether the part is live at a depth, and keeps the interval on average."""
+        """Return whether the part is live at a depth, and whether it keeps the interval on average."""
         result = frames.times(most, 0, {**ample, edge.tensor: depth})
         return result.live, result.live and result.elapsed(settled, most) <= interval * (most - settled)
 
@@ -56,7 +57,7 @@ def least_fifo_depths(design: Design, edge: Edge, interval: int, schedules: Mapp
 
 
 def _tokens_under_way(edge: Edge, interval: int, schedules: Mapping[str, Schedule]) -> int:
-    """How many tokens a credit's way around the edge takes, if they come evenly: mostly ``rate_depth``."""
+    """Return how many tokens a credit's way around the edge takes, if they come evenly: mostly ``rate_depth``."""
     assert edge.producer is not None
     node, port = edge.producer
     (latency,) = (engine.latency for engine in schedules[node].engines if port in engine.pushes)
@@ -64,7 +65,7 @@ def _tokens_under_way(edge: Edge, interval: int, schedules: Mapping[str, Schedul
 
 
 def _between(design: Design, edge: Edge) -> Design:
-    """The nodes on any path from an edge's producer to its consumer, as a design of their own."""
+    """Return the nodes on any path from an edge's producer to its consumer, as a design of their own."""
     network = design.network
     assert edge.producer is not None
     first, last = edge.producer[0], edge.consumer[0] if edge.consumer else None
@@ -81,7 +82,7 @@ def _between(design: Design, edge: Edge) -> Design:
 
 
 def part_of(network: Network, nodes: tuple[NetworkNode, ...]) -> Network:
-    """Some nodes with the streams between them; all others come from outside, or leave."""
+    """Return some nodes with the streams between them; all others come from outside, or leave."""
     made = {tensor for node in nodes for tensor in node.outputs}
     read = {tensor for node in nodes for tensor in node.inputs}
 
@@ -99,7 +100,7 @@ def part_of(network: Network, nodes: tuple[NetworkNode, ...]) -> Network:
 
 
 def least(holds: Callable[[int], bool], first: int, last: int, guess: int | None = None) -> int:
-    """The least of first..last that holds; every later one does, and ``last``, which is not asked.
+    """Return the least number of first..last that holds; every later one does, and ``last``, which is not asked.
 
     From a guess on (without one, from ``first``) in strides that double, then by halves: a good guess costs two
     questions.

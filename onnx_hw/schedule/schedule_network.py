@@ -48,9 +48,9 @@ def schedule_network(
     search: Search = Search(),  # noqa: B008
     cost: Cost = own_cost,
 ) -> tuple[Design, dict[str, Folding]]:
-    """Forks, foldings, gearboxes and FIFO depths.
+    """Choose forks, foldings, gearboxes and FIFO depths.
 
-    The fastest design within ``budget``; with ``request.fps``, the cheapest that does so many frames a second. Where
+    The fastest design within ``budget``; with ``request.fps``, the cheapest that reaches this rate. Where
     the budget is too small, as little of ``most`` is added as helps; where that does not, look-up tables do the work
     of multipliers. FIFOs count against ``most``: the margin is for them, too.
 
@@ -125,7 +125,7 @@ def schedule_network(
 
 
 def interval_of(fps: float, clock_mhz: float) -> int:
-    """Cycles from one frame to the next, at most, for so many frames a second.
+    """Return the cycles from one frame to the next, at most, for a rate of frames a second.
 
     Raises:
         UserError: it is no number of frames.
@@ -136,7 +136,9 @@ def interval_of(fps: float, clock_mhz: float) -> int:
 
 
 def _scheduled_before(network: Network) -> UserError:
-    """A node runs at no interval: its folding is not to be chosen, but follows from those of its neighbours."""
+    """Return the error of a node without an interval: its folding is not to be chosen, but follows from those of its
+    neighbours.
+    """
     longest = longest_interval(network)
     (node, *_) = (node for node in network.nodes if next(node.operator.foldings(longest), None) is None)
     return user_error(
@@ -150,12 +152,12 @@ def _scheduled_before(network: Network) -> UserError:
 
 
 def _hopeless(network: Network, room: Budget, cost: Cost) -> bool:
-    """Whether no design fits, with any number of multipliers, whose work look-up tables might do."""
+    """Return whether no design fits, with any number of multipliers, whose work look-up tables might do."""
     return hopeless(Offers(network, cost), replace(room, dsp=None))
 
 
 def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float, cost: Cost) -> Design:
-    """Without FIFOs."""
+    """Return the design without FIFOs."""
     refuse("folding", faults_of_repetition(network, foldings))
     with_gearboxes, all_foldings = insert_gearboxes(network, foldings)
     design = Design(with_gearboxes, all_foldings, {}, clock_mhz, price=cost.price, deepest_at_once=cost.deepest_at_once)
@@ -163,7 +165,9 @@ def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float
 
 
 def _cheapest(network: Network, interval: int, pins: int | None, cost: Cost) -> dict[str, Folding] | None:
-    """The cheapest folding, of this interval or, where neighbours do not come together there, of a shorter one."""
+    """Return the cheapest folding, of this interval or, where neighbours do not come together there, of a
+    shorter one.
+    """
     for sixteenths in range(16, 7, -1):
         shorter = interval * sixteenths // 16
         found = fold_for(network, shorter, pins, cost) if shorter else None
@@ -175,7 +179,8 @@ def _cheapest(network: Network, interval: int, pins: int | None, cost: Cost) -> 
 def _fitting(
     network: Network, room: Budget, most: Budget, clock_mhz: float, interval: int | None, search: Search, cost: Cost
 ) -> tuple[Design, dict[str, Folding]] | None:
-    """The design whose nodes take no more than ``room``, and with its FIFOs no more than ``most``; None if none does.
+    """Return the design whose nodes take no more than ``room``, and with its FIFOs no more than ``most``; None if no
+    design does.
 
     FIFOs can be sized only after folding: where they do not fit, a slower design is tried, whose streams are narrower.
     """

@@ -24,14 +24,14 @@ from onnx_hw.schedule.min_cycles import longest_interval
 
 Foldings = dict[str, Folding]
 
-PATIENCE = 3
-"""Intervals that do not fit, until the longest one is asked whether any can."""
+MAX_MISSES = 3
+"""Number of intervals that do not fit until the longest one is asked whether any can."""
 
-LUCK = Fraction(5, 4)
-"""So much less may a faster design take than a slower one, where it divides evenly and that one does not."""
+MAX_GAIN_BY_DIVISION = Fraction(5, 4)
+"""Factor by which a faster design may take less than a slower one, where it divides evenly and that one does not."""
 
-AS_GOOD = 400
-"""An interval that is a 400th longer than another one is as good."""
+INTERVAL_TOLERANCE = 400
+"""Divisor of an interval: one that is longer by this part, a 400th, is as good."""
 
 
 def least_interval(network: Network) -> tuple[int, NetworkNode]:
@@ -48,7 +48,7 @@ def least_interval(network: Network) -> tuple[int, NetworkNode]:
 
 
 def choose_folding(network: Network, budget: Budget, from_interval: int = 0, cost: Cost = own_cost) -> Foldings | None:
-    """The foldings of the least interval, ``from_interval`` or more, that fits; None if nothing fits.
+    """Return the foldings of the least interval, ``from_interval`` or more, that fits; None if nothing fits.
 
     Products are made of look-up tables, where the budget says that they may, if the design is faster for it.
     """
@@ -60,10 +60,10 @@ def choose_folding(network: Network, budget: Budget, from_interval: int = 0, cos
 
 
 def _choose(offers: Offers, budget: Budget, from_interval: int, longest: int | None = None) -> Foldings | None:
-    """Of an interval no longer than that.
+    """Return the foldings of an interval no longer than that.
 
     Several pixels a beat are tried where one a beat fits as fast as it can be: they take more of everything, and there
-    are so many of their foldings that to refuse them one by one takes longest of all.
+    are too many of their foldings to refuse them one by one in a short time.
     """
     if _far_too_little(offers, budget):
         return None
@@ -72,7 +72,7 @@ def _choose(offers: Offers, budget: Budget, from_interval: int, longest: int | N
     last = slowest if longest is None else min(slowest, longest)
     first = max(one, from_interval)
     found = _fastest(offers, budget, first, last)
-    if first <= last and (found is None or _interval(offers.network, found) > one * LUCK):
+    if first <= last and (found is None or _interval(offers.network, found) > one * MAX_GAIN_BY_DIVISION):
         return found
     return _fastest(offers, budget, max(1, from_interval), min(one - 1, last)) or found
 
@@ -82,7 +82,7 @@ def _interval(network: Network, foldings: Foldings) -> int:
 
 
 def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings | None:
-    """The same from ``first`` to ``last``.
+    """Return the fastest foldings from ``first`` to ``last`` cycles.
 
     The lanes that all nodes need at least are a falling function of the interval, which steps where that of a node
     does: the first of its steps that the budget allows is a bound, and mostly what is found. Where something else is
@@ -99,11 +99,11 @@ def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings 
     best = fits(good)
     while best is None:
         tried += 1
-        if good == last or (tried == PATIENCE and hopeless(offers, budget)):
+        if good == last or (tried == MAX_MISSES and hopeless(offers, budget)):
             return None
         fails, good, stride = good, min(good + stride, last), 2 * stride
         best = fits(good)
-    while good - fails > 1 + good // AS_GOOD:
+    while good - fails > 1 + good // INTERVAL_TOLERANCE:
         middle = (fails + good) // 2
         found = fits(middle)
         if found is None:
@@ -114,20 +114,23 @@ def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings 
 
 
 def hopeless(offers: Offers, budget: Budget) -> bool:
-    """Whether even the slowest designs take far more than there is: faster ones do, too, whatever their luck."""
-    return _far_too_little(offers, budget) or impossible(offers, longest_interval(offers.network), budget.times(LUCK))
+    """Return whether even the slowest designs take far more than there is: then faster ones do, too."""
+    return _far_too_little(offers, budget) or impossible(
+        offers, longest_interval(offers.network), budget.times(MAX_GAIN_BY_DIVISION)
+    )
 
 
 def _far_too_little(offers: Offers, budget: Budget) -> bool:
-    """The same, if it is seen without what lies between cores."""
+    """Return the same, as far as it is seen without what lies between cores."""
     least = offers.least_by_themselves(longest_interval(offers.network))
-    return bool((least > allowed_by(budget.times(LUCK))).any())
+    return bool((least > allowed_by(budget.times(MAX_GAIN_BY_DIVISION))).any())
 
 
 def interval_for_lanes(offers: Offers, budget: Budget, first: int, last: int) -> int:
-    """The least interval from ``first`` on at which there are the lanes and multipliers that each node needs by itself.
+    """Return the least interval from ``first`` on at which there are the lanes and multipliers that each node needs by
+    itself.
 
-    No design within the budget takes fewer cycles. Beyond ``last`` if there is none up to there.
+    No design within the budget takes fewer cycles. Beyond ``last`` if no interval up to there will do.
     """
     allowed = allowed_by(budget)[:2]
     nodes = sorted(offers.multiplying, key=lambda node: -node.operator.macs)
@@ -166,11 +169,11 @@ def cheapest_folding(network: Network, budget: Budget, interval: int, cost: Cost
 
 @dataclass(frozen=True)
 class Search:
-    """How foldings are found.
+    """Searches by which foldings are found.
 
     Attributes:
-        fastest: of the shortest interval that fits a budget, no shorter than so many cycles; None if nothing fits.
-        cheapest: of one that takes at most so many cycles, as cheap as can be; None if nothing fits.
+        fastest: finds the shortest interval that fits a budget, not below a number of cycles; None if nothing fits.
+        cheapest: finds the cheapest that takes at most a number of cycles; None if nothing fits.
     """
 
     fastest: Callable[[Network, Budget, int, Cost], Foldings | None] = choose_folding

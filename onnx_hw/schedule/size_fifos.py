@@ -19,16 +19,16 @@ from onnx_hw.schedule.min_fifo_depths import horizon, least, least_fifo_depths, 
 from onnx_hw.timing.frame_times import Frames, FrameTimes
 from onnx_hw.timing.prediction import DEEPEST_IN_LUTRAM
 
-NEAR = 4
-"""Cores on either side of one: a circle that is too slow is short more often than not."""
+NEAR_CORES = 4
+"""Number of cores on either side of one that are asked first: most circles that are too slow are short."""
 
 
 def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force: bool = False) -> Design:
-    """The design with ``live_depth``, ``rate_depth`` and ``depth`` of every edge that has a producer.
+    """Return the design with ``live_depth``, ``rate_depth`` and ``depth`` of every edge that has a producer.
 
     Args:
-        given: depths of some edges, by tensor. The others are chosen beside them, for the interval that they allow.
-        force: take them even though the network comes to a stop. Its simulation tells who waits for whom.
+        given: depths of some edges, by tensor. The others are chosen to go with them, for the interval that they allow.
+        force: take them even though the network comes to a stop. Its simulation shows which core waits for which.
 
     Raises:
         UserError: every given depth that is of no edge or no depth, or with which the network comes to a stop.
@@ -80,7 +80,7 @@ class _Whole:
         return self._rate.may_keep(self.interval, depths, changed)
 
     def slow_down(self, depths: Mapping[str, int]) -> None:
-        """To the interval that these depths allow."""
+        """Lengthen the interval to the one that these depths allow."""
         if not self.keeps_rate(depths):
             result = self._times(depths)
             assert result.live, "cores are live by themselves"
@@ -150,7 +150,9 @@ def _guessed(
 
 
 def affordable(depth: int, deepest_at_once: int = DEEPEST_IN_LUTRAM) -> int:
-    """The depth that costs no more: memories have a power of two of words, and a few tokens are in a register."""
+    """Return the depth that costs no more: memories have a power of two of words, and a few tokens are in a
+    register.
+    """
     if depth <= 2:
         return depth
     if depth <= deepest_at_once:
@@ -159,7 +161,7 @@ def affordable(depth: int, deepest_at_once: int = DEEPEST_IN_LUTRAM) -> int:
 
 
 def _steps(bad: int, good: int, deepest_at_once: int) -> list[int]:
-    """The affordable depths between two."""
+    """Return the affordable depths between two."""
     steps = []
     while (bad := affordable(bad + 1, deepest_at_once)) < good:
         steps.append(bad)
@@ -195,7 +197,7 @@ class RateByParts:
         self._known: dict[tuple[frozenset[str], int, tuple[tuple[str, int], ...]], bool] = {}
 
     def keeps(self, interval: int, depths: Mapping[str, int], changed: Collection[str] | None = None) -> bool:
-        """Whether frames leave every ``interval`` cycles in the long run; FIFOs without a depth are ample.
+        """Return whether frames leave every ``interval`` cycles in the long run; FIFOs without a depth are ample.
 
         Args:
             changed: those whose depths are new; what has no part in them is known to keep the interval. None for all.
@@ -206,17 +208,17 @@ class RateByParts:
         return self._keeps(interval, bounded, [self._ends[tensor][0] for tensor in changed])
 
     def may_keep(self, interval: int, depths: Mapping[str, int], changed: str) -> bool:
-        """Whether the cores near one stream keep the interval; if they do not, the whole does not, either."""
+        """Return whether the cores near one stream keep the interval; if they do not, the whole does not, either."""
         core = self._ends[changed][0]
         near = {tensor: depth for tensor, depth in depths.items() if self._near(tensor, core)}
         bounded = {tensor: depth for tensor, depth in near.items() if depth < self._ample[tensor]}
         return self._keeps(interval, bounded, [core])
 
     def _near(self, tensor: str, core: str) -> bool:
-        return all(abs(self._places[end] - self._places[core]) <= NEAR for end in self._ends[tensor])
+        return all(abs(self._places[end] - self._places[core]) <= NEAR_CORES for end in self._ends[tensor])
 
     def _keeps(self, interval: int, bounded: Mapping[str, int], cores: Iterable[str]) -> bool:
-        """Whether the parts do that some cores lie in; all FIFOs but these are ample."""
+        """Return whether the parts in which some cores lie keep the interval; all FIFOs but these are ample."""
         causes, effects = self._neighbours(bounded)
         seen: set[str] = set()
         for core in cores:
@@ -228,7 +230,7 @@ class RateByParts:
         return True
 
     def _neighbours(self, bounded: Mapping[str, int]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-        """By core, the cores that it waits for, and those that wait for it."""
+        """Return, by core, the cores that it waits for, and those that wait for it."""
         causes: dict[str, set[str]] = {node.name: set() for node in self._design.network.nodes}
         effects: dict[str, set[str]] = {name: set() for name in causes}
         for tensor, (producer, consumer) in self._ends.items():
@@ -257,7 +259,7 @@ class RateByParts:
 
 
 def _reached(core: str, neighbours: Mapping[str, set[str]]) -> set[str]:
-    """The cores to which ways lead from one, itself included."""
+    """Return the cores to which ways lead from one, itself included."""
     found, new = {core}, [core]
     while new:
         further = neighbours[new.pop()] - found

@@ -12,7 +12,7 @@ from onnx_hw.ir.design import Design
 from onnx_hw.timing.prediction import Events
 from onnx_hw.timing.solver import Times, Track
 
-LONGEST = 20_000_000
+MAX_OPERATIONS = 20_000_000
 """Operations in all frames that are solved and looked at: a second or two, and some hundred megabytes."""
 
 
@@ -32,7 +32,7 @@ class IdleTime:
 
 @dataclass(frozen=True)
 class Activity:
-    """What the engines of a design do while frames come as fast as they are taken.
+    """Activity of a design's engines while frames come as fast as they are taken.
 
     Attributes:
         cycles: from reset to the last operation of the last frame.
@@ -48,10 +48,10 @@ class Activity:
 
 
 def activity(design: Design, frames: int, steps: int) -> Activity | None:
-    """The activity in so many frames, in at most so many steps; None where there is too much of it to look at."""
+    """Return the activity in a number of frames, within a number of steps; None where it is too long to look at."""
     offers = {e.tensor: np.zeros(frames * e.beats, np.int64) for e in design.edges() if e.producer is None}
     events = Events(design)
-    if sum(track.operations for track in events.tracks) * frames > LONGEST:
+    if sum(track.operations for track in events.tracks) * frames > MAX_OPERATIONS:
         return None
     (solved,) = deque(events.solutions(frames, offers=offers), maxlen=1)
     engines = {track: times for track, times in solved.items() if track.name[0] not in ("source", "sink")}
@@ -75,7 +75,7 @@ def activity(design: Design, frames: int, steps: int) -> Activity | None:
 
 
 def waits_of(track: Track, solved: Mapping[Track, Times], frame: int) -> list[IdleTime]:
-    """For what the operations of a frame are later than one cycle after the one before."""
+    """Return the tracks for which the operations of a frame are later than one cycle after the one before."""
     first, fires = frame * track.operations, solved[track].every[track.once :]
     own = fires[first : first + track.operations]
     if not first or len(own) < track.operations:

@@ -49,7 +49,7 @@ class Precedences:
             self._connect(edge)
 
     def set_depths(self, depths: Mapping[str, int] | None) -> None:
-        """Of the FIFOs, by tensor; None for the design's own."""
+        """Set the depths of the FIFOs, by tensor; None for the design's own."""
         if depths is None:
             depths = {tensor: size.depth for tensor, size in self.design.fifos.items()}
         for tensor, (edge, latency, tokens, credits) in self._tokens.items():
@@ -97,7 +97,7 @@ class Precedences:
         self._tokens[edge.tensor] = edge, engine.latency, tokens, credits
 
     def _pops(self, edge: Edge) -> tuple[Name, AffineSequence]:
-        """The engine that takes an edge's tokens, or the sink, and its operations that do."""
+        """Return the engine that takes an edge's tokens, or the sink, and its operations that do."""
         if edge.consumer is None:
             return ("sink", edge.tensor), AffineSequence.every(edge.beats)
         node, port = edge.consumer

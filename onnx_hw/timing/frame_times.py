@@ -55,7 +55,7 @@ class Frames:
         self._by_definition: Events | None = None
 
     def times(self, frames: int, interval: int, depths: Mapping[str, int] | None = None) -> FrameTimes:
-        """Of so many frames, as far as they end.
+        """Return the times of ``frames`` frames, as far as they end.
 
         Args:
             interval: cycles from one frame of the inputs to the next, evenly offered; 0 for all at once.
@@ -72,7 +72,7 @@ class Frames:
         return FrameTimes(tuple(tuple(end[sink] for end in ends) for sink in self._links.sinks), len(ends) == frames)
 
     def sustains(self, interval: int, settled: int, frames: int, depths: Mapping[str, int] | None = None) -> bool:
-        """Whether frames, offered every ``interval`` cycles, leave as fast in the long run.
+        """Return whether frames, offered every ``interval`` cycles, leave as fast in the long run.
 
         Certain where the solution repeats itself. It is given up when, once ``settled`` frames have left, two in a row
         were late; where it does not repeat itself in ``frames`` frames, the average of those after ``settled`` counts.
@@ -100,7 +100,7 @@ class Frames:
         yield from self._solver.frames(frames, interval, rounds)
 
     def _defined(self, frames: int, interval: int, depths: Mapping[str, int] | None) -> Iterator[FrameEnd]:
-        """The same without a compiler, by the definition of the law."""
+        """Solve the same without a compiler, by the definition of the law."""
         if self._by_definition is None:
             self._by_definition = Events(self._design, self._schedules)
         sources = [edge for edge in self._links.edges if edge.producer is None]

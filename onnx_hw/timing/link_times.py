@@ -26,7 +26,7 @@ CLOCK = 1 << 32
 
 @dataclass(frozen=True)
 class LinkTimesCheck:
-    """What the chip told of frames, against what was predicted.
+    """Comparison of the chip's own times of frames with the predicted ones.
 
     Attributes:
         frames: that were compared.
@@ -84,7 +84,8 @@ class BehindALink:
                 links.all.append(Wait(sink, _numbers(every[:1]), OUT, _numbers([total - 1]), "the frame before", 1, 1))
 
     def _ends(self, begins: Sequence[int]) -> np.ndarray:
-        """(frames,) the cycles in which frames end whose first beats are taken in certain cycles, or as soon as may be.
+        """Return the cycles in which frames end, (frames,), whose first beats are taken in certain cycles, or as soon
+        as possible.
 
         Cycles count from the first one that is taken in a chip that has done what it does once.
         """
@@ -93,7 +94,7 @@ class BehindALink:
         return self._ends_of(comes)
 
     def _ends_of(self, comes: np.ndarray) -> np.ndarray:
-        """As ``_ends``, of frames whose beats (frames, beats) do not come before certain cycles."""
+        """Return the same as ``_ends``, of frames whose beats (frames, beats) do not come before certain cycles."""
         frames, settled = len(comes), self._once + CYCLES_OF_A_BYTE * self.link.inputs[0].beat_bytes
         found = self._events.solve(frames, offers={self._input: comes.reshape(-1) + settled})
         assert not found.waits
@@ -103,10 +104,10 @@ class BehindALink:
         return ends
 
     def compare_traced(self, began: int, ended: Sequence[int], comes: np.ndarray) -> LinkTimesCheck:
-        """Frames from the first of a session on, all of whose beats were watched as they came.
+        """Compare frames from the first of a session on, all of whose beats were watched as they came.
 
         Args:
-            began, ended: what the chip told of the first beat taken, and of the frames' ends: modulo ``CLOCK``.
+            began, ended: the chip's own times of the first beat taken, and of the frames' ends: modulo ``CLOCK``.
             comes: (frames, beats) cycles, from any one, in which beats are there for the network to take.
         """
         seen = np.array([(cycle - began) % CLOCK for cycle in ended])
@@ -116,7 +117,7 @@ class BehindALink:
         )
 
     def compare(self, began: Sequence[int | None], ended: Sequence[int]) -> LinkTimesCheck:
-        """Frames from the first of a session on, with what the chip told of them: modulo ``CLOCK``, None if unknown.
+        """Compare frames from the first of a session on with the chip's own times: modulo ``CLOCK``, None if unknown.
 
         A frame whose beginning is not known began no later than allows it to end when it did. All conditions of the
         law are lower bounds, so ends computed from earliest and latest beginnings enclose the true one.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 @cache
 def compiled(source: Path, *headers: Path) -> ctypes.CDLL | None:
-    """A source, with the headers beside it, as a library from the user's cache; None without a compiler."""
+    """Compile a source, with the headers in its folder, to a library in the user's cache; None without a compiler."""
     from onnx_hw_tools import tools
     from onnx_hw_tools.process import ToolFailed
     from onnx_hw_tools.user_cache import user_cache

@@ -48,7 +48,7 @@ class _Track(ctypes.Structure):
 
 
 def available() -> bool:
-    """Whether there is a compiler."""
+    """Return whether there is a compiler."""
     return _library() is not None
 
 
@@ -83,7 +83,7 @@ class Solver:
         return self._arrays[-1].ctypes.data
 
     def _keep_unless_all(self, numbers: np.ndarray) -> int | None:
-        """Most lists are 0, 1, 2, ...: what is not there need not be read."""
+        """Return a list unless it is 0, 1, 2, ..., as most are: such a list need not be read."""
         return None if np.array_equal(numbers, np.arange(len(numbers))) else self._keep(numbers)
 
     def solutions(

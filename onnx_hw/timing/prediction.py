@@ -83,7 +83,7 @@ class Prediction:
         )
 
     def cycles_per_frame(self, frames: int) -> float:
-        """The average over the second half of ``frames`` frames: the interval at steady state.
+        """Return the average over the second half of ``frames`` frames: the interval at steady state.
 
         Gaps between single frames may alternate, since a bubble need not come in each of them.
         """
@@ -98,7 +98,8 @@ class Prediction:
         return max(int(times[self.beats[name] - 1]) + 1 for name, times in self.sinks.items())
 
     def circle(self) -> tuple[BlockedEngine, ...]:
-        """Waits that hold each other up, each waiting for the next and the last for the first; empty if there are none.
+        """Return the waits that hold each other up, each waiting for the next and the last for the first; empty without
+        such a circle.
 
         A deadlock has such a circle; waiting for a source that has ended is no deadlock.
         """
@@ -178,12 +179,12 @@ class Events:
         ready: Mapping[str, np.ndarray] | None = None,
         depths: Mapping[str, int] | None = None,
     ) -> Prediction:
-        """The least solution.
+        """Return the least solution.
 
         Args:
             frames: operations of this many frames are predicted. Engines run on into a frame that never comes as far
                 as they can, so that F frames of tokens want ``frames = F + 1``.
-            offers: per input tensor, the cycle from which each token is offered; as many tokens as there are offers.
+            offers: per input tensor, the cycle from which each token is offered; one number a token.
             ready: per output tensor, the sink's trace of readiness; missing or past its end means ready.
             depths: per edge, instead of the design's own FIFO depths.
         """
@@ -208,7 +209,7 @@ class Events:
         offers: Mapping[str, np.ndarray],
         depths: Mapping[str, int] | None = None,
     ) -> bool:
-        """Whether frames leave every ``interval`` cycles in the long run; see ``steady_state.sustains``.
+        """Return whether frames leave every ``interval`` cycles in the long run; see ``steady_state.sustains``.
 
         Args:
             offers: those of ``frames`` frames.
@@ -224,7 +225,7 @@ class Events:
         ready: Mapping[str, np.ndarray] | None = None,
         depths: Mapping[str, int] | None = None,
     ) -> Iterator[dict[Track, Times]]:
-        """For one frame of operations, for two, ... and for ``frames``; arguments as for ``solve``.
+        """Yield the solutions for one frame of operations, for two, ... and for ``frames``; arguments as for ``solve``.
 
         To be read to its end, or left, before the next one begins: they share their tracks.
         """
@@ -237,7 +238,7 @@ class Events:
 
 
 def _explain(track: Track, times: Mapping[Track, Times]) -> BlockedEngine:
-    """Why a track never fires again."""
+    """Explain why a track never fires again."""
     operation = times[track].fired
     reasons = [
         (bound.what, bound.other.name) for bound, cause in track.causes(operation) if cause >= times[bound.other].fired
@@ -255,5 +256,5 @@ def predict(
     ready: Mapping[str, np.ndarray] | None = None,
     depths: Mapping[str, int] | None = None,
 ) -> Prediction:
-    """When everything happens; see ``Events.solve``."""
+    """Predict when everything happens; see ``Events.solve``."""
     return Events(design).solve(frames, offers=offers, ready=ready, depths=depths)

@@ -5,8 +5,8 @@ round by round (a round is a row, or some), and all tracks go as far as they can
 those before, it lets them happen again and again without looking at each event. That is exact. Let every track have
 advanced by P operations, in T cycles of its own, its loops be where they were in a turn, and the tokens that it has yet
 to take come D cycles after those taken before. Each event is the latest of its causes; if one that made it wait, or the
-event before, comes T later, and no other one comes later than that (D > T is good for as many repetitions as there is
-slack), then the next event in its place comes T later, too: by induction, like everything that follows from it. The
+event before, comes T later, and no other one comes later than that (D > T is good for the repetitions that the slack
+allows), then the next event in its place comes T later, too: by induction, like everything that follows from it. The
 same is looked at from frame to frame: what repeats itself there does so for ever.
 """
 
@@ -61,7 +61,7 @@ class FrameEnd:
 
     Attributes:
         cycles: by sink, that of its last token.
-        again: so many further frames are sure to come as many cycles after each other as this one after the last.
+        again: number of further frames that are sure to follow each other at the same distance as this one the last.
     """
 
     cycles: Mapping[Name, int]
@@ -119,7 +119,7 @@ class _Law(ctypes.Structure):
 
 
 def available() -> bool:
-    """Whether there is a compiler."""
+    """Return whether there is a compiler."""
     return _library() is not None
 
 
@@ -184,7 +184,7 @@ class FrameSolver:
         table.turns, table.kinds = turns, len(turns)
 
     def frames(self, most: int, interval: int, rounds: Mapping[Name, int]) -> Iterator[FrameEnd]:
-        """One frame after the other, ``most`` at most; the end comes sooner where one never ends.
+        """Yield one frame after the other, ``most`` at most; the end comes sooner where one never ends.
 
         To be read to its end, or left, before the next solution begins.
 

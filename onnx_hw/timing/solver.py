@@ -59,7 +59,9 @@ class Track:
         return f"{self.name[0]}.{self.name[1]}: {self.operations} operations, {len(self.bounds)} bounds"
 
     def causes(self, operation: int) -> Iterator[tuple[Precedence, int]]:
-        """What an operation (counted through all frames) waits for: operations of other tracks, likewise counted."""
+        """Return what an operation (counted through all frames) waits for: operations of other tracks, likewise
+        counted.
+        """
         frame, place = divmod(operation, self.operations)
         for bound in self.bounds:
             nth, tokens = int(np.searchsorted(bound.at, place)), len(bound.at)
@@ -97,7 +99,9 @@ class Times:
 
 
 def stops_of(tracks: Sequence[Track]) -> dict[Track, np.ndarray]:
-    """Numbers of the operations in a frame that wait for another track, or that another one waits for; ascending."""
+    """Return the operations in a frame that wait for another track, or that another one waits for, by number;
+    ascending.
+    """
     stops = {track: np.zeros(track.operations, dtype=bool) for track in tracks}
     for track in tracks:
         for bound in track.bounds:
@@ -109,7 +113,8 @@ def stops_of(tracks: Sequence[Track]) -> dict[Track, np.ndarray]:
 def solutions(
     tracks: Sequence[Track], frames: int, known: Mapping[Track, np.ndarray], ready: Mapping[Track, np.ndarray]
 ) -> Iterator[dict[Track, Times]]:
-    """The least solutions for one frame of operations, for two, ... and for ``frames``: every operation that fires.
+    """Yield the least solutions for one frame of operations, for two, ... and for ``frames``: every operation that
+    fires.
 
     What fires in a frame depends on no later one, so each solution begins with the one before.
 
@@ -130,7 +135,7 @@ def solutions(
 def advance_all(
     tracks: Sequence[Track], frames: int, found: Mapping[Track, list[int]], ready: Mapping[Track, np.ndarray]
 ) -> None:
-    """Add to what is found of each track every operation of so many frames whose causes are known or become known."""
+    """Add to each track every operation of ``frames`` frames whose causes are known or become known."""
     asleep: dict[Track, list[Track]] = {}
     queue = deque(tracks)
     while queue:
@@ -144,7 +149,9 @@ def advance_all(
 
 
 def _advance(track: Track, frames: int, found: Mapping[Track, list[int]], ready: np.ndarray) -> Track | None:
-    """Find as many operations of one track as possible; the track that is waited for, or None when all are known."""
+    """Find all operations of one track that can be found; return the track that is waited for, or None when all are
+    known.
+    """
     cycles = found[track]
     for operation in range(len(cycles), frames * track.operations):
         t = cycles[-1] + 1 if cycles else track.once

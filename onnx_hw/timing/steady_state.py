@@ -20,7 +20,7 @@ from onnx_hw.timing.solver import Precedence, Times, Track
 def sustains(
     solutions: Iterable[Mapping[Track, Times]], sinks: Collection[Track], interval: int, settled: int, frames: int
 ) -> bool:
-    """Whether frames leave every ``interval`` cycles in the long run.
+    """Return whether frames leave every ``interval`` cycles in the long run.
 
     Certain where the solution repeats itself. It is given up when, once ``settled`` frames have left, two in a row were
     late; where it does not repeat itself in ``frames`` frames, the average of those after ``settled`` counts.
@@ -43,7 +43,8 @@ def sustains(
 
 
 def period(times: Mapping[Track, Times], solved: int, frames: int) -> int | None:
-    """The cycles after which a solution repeats itself, from its newest frame on; None if it does not, or not yet.
+    """Return the cycles after which a solution repeats itself, from its newest frame on; None if it does not, or not
+    yet.
 
     Args:
         times: complete for ``solved`` frames; those of sources for all ``frames``.
@@ -77,7 +78,9 @@ def period(times: Mapping[Track, Times], solved: int, frames: int) -> int | None
 def _holds(
     track: Track, bound: Precedence, times: Mapping[Track, Times], newest: int, frames: int, period: int
 ) -> bool:
-    """Whether a bound that holds for the first time after the newest frame asks for no more than the repetition."""
+    """Return whether a bound that holds for the first time after the newest frame asks for no more than the
+    repetition.
+    """
     tokens = len(bound.at)
     numbers = np.arange(max(bound.lag, (newest + 1) * tokens), min(bound.lag + tokens, frames * tokens))
     if not len(numbers):

@@ -87,7 +87,7 @@ def test_tiles_that_are_no_tiles_are_refused() -> None:
     for operator, folding in cores(5, 1)[3:8]:
         tiled = (replace(folding, tile=tile) for tile in (2, 5, 7, 10))  # type: ignore[call-arg]
         told = [operator.illegal(folding) for folding in tiled]
-        assert told[0] == "tiles must have as many pixels each here"
+        assert told[0] == "all tiles must have the same number of pixels here"
         assert (told[1], told[3]) == ("", "") and "a tile must be whole groups" in told[2]
 
 

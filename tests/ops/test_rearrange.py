@@ -211,7 +211,7 @@ def test_rows_are_counted_once_each(count: int, kinds: int, seed: int) -> None:
 def test_beside_a_memory_that_no_chip_has_the_first_loops_will_do() -> None:
     turned = rearranged((640, 640, 3), positions((640, 640, 3)).transpose(1, 0, 2))
     plan = turned.plan(RearrangeFolding(1, 1))
-    assert plan.resources(plan.turns.rate_capacity).bram >= rearrange_plan.MANY_BLOCKS
+    assert plan.resources(plan.turns.rate_capacity).bram >= rearrange_plan.MAX_BLOCK_RAMS
     assert plan.loops == (640, 640, 3)
 
 

@@ -1,4 +1,4 @@
-"""What the parts that several cores have demand of a chip: engines, shared buffers, delay lines, sums, constants."""
+"""Demands of the parts that several cores have: engines, shared buffers, delay lines, sums, constants."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ BITS_PER_ADDRESS_COPY = 6 * 36
 """Bits of weights that one copy of the address reaches."""
 
 BITS_PER_COPY = 16
-"""Of a word that one copy of a control reaches."""
+"""Bits of a word that one copy of a control reaches."""
 
-SHALLOW = 32
+SHALLOW_WORDS = 32
 """Words of a memory whose addresses reach no further than other controls."""
 
-SMALL_TABLE = 16
+MAX_GATE_TABLE_WORDS = 16
 """Words of a table that is made of gates."""
 
-WIDEST, MANY = 40, 64
-"""Bits of the widest number of a control; so many numbers have no bits that agree."""
+MAX_NUMBER_BITS, DISTINCT_NUMBERS = 40, 64
+"""Bits of the widest number of a control; of this many numbers no bits agree."""
 
 
 def counted(numbers: int) -> int:
@@ -48,25 +48,27 @@ def changing(values: Iterable[int]) -> int:
     different = 0
     for number in distinct:
         different |= number ^ distinct[0]
-    bits = [k for k in range(min(different.bit_length(), WIDEST)) if different >> k & 1]
-    if len(distinct) > MANY:
+    bits = [k for k in range(min(different.bit_length(), MAX_NUMBER_BITS)) if different >> k & 1]
+    if len(distinct) > DISTINCT_NUMBERS:
         return len(bits)
     return len({sum((number >> k & 1) << place for place, number in enumerate(distinct)) for k in bits})
 
 
 def delayed(bits: int, cycles: int) -> Demand:
-    """A delay line."""
+    """Return the demand of a delay line."""
     return Demand.of(Register(bits * cycles))
 
 
 def copied(bits: int, width: int) -> Demand:
-    """A control of so many bits a cycle later, in a copy for each part of a word of ``width`` bits."""
+    """Return the demand of a control of some bits one cycle later, in a copy for each part of a word of
+    ``width`` bits.
+    """
     return delayed(bits, 1).copied(-(-width // BITS_PER_COPY))
 
 
 def memory_reach(depth: int) -> int:
     """Bits of a word that one copy of its address reaches."""
-    return BITS_PER_COPY if depth <= SHALLOW else BITS_PER_ADDRESS_COPY
+    return BITS_PER_COPY if depth <= SHALLOW_WORDS else BITS_PER_ADDRESS_COPY
 
 
 def memory_parts(width: int, depth: int) -> int:
@@ -76,7 +78,7 @@ def memory_parts(width: int, depth: int) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def memories(width: int, depth: int, read: tuple[tuple[int, int], ...] = ()) -> Demand:
-    """A memory in its parts.
+    """Return the demand of a memory in its parts.
 
     Args:
         read: (first bit, bit behind the last) of what a control that has copies chooses from; empty where that is all.
@@ -93,14 +95,14 @@ def memories(width: int, depth: int, read: tuple[tuple[int, int], ...] = ()) -> 
 
 
 def stored_words(width: int, depth: int) -> Demand:
-    """A memory of few words, in parts that a control reaches; a register behind it."""
+    """Return the demand of a memory of few words, in parts that a control reaches, with a register behind it."""
     whole, rest = divmod(width, BITS_PER_COPY)
     parts = whole * Demand.of(Memory(BITS_PER_COPY, depth, in_logic=True))
     return parts + Demand.of(Memory(rest, depth, in_logic=True)) if rest else parts
 
 
 def added(bits: int) -> Demand:
-    """An adder with a register behind it."""
+    """Return the demand of an adder with a register behind it."""
     return Demand.of(Adder(bits), Register(bits))
 
 
@@ -138,12 +140,16 @@ def engine(
 
 
 def decoded(values: Iterable[int], index: int) -> Demand:
-    """A register with a function of the current operation's turn, which has so many bits."""
+    """Return the demand of a register with a function of the current operation's turn; ``bits`` are those of
+    the turn.
+    """
     return select(values, index) + Demand.of(Register(changing(values)))
 
 
 def select(values: Iterable[int], index: int) -> Demand:
-    """One of some constants: one test for each but the most frequent, and gates behind them."""
+    """Return the demand of a choice of one of some constants: a test for each but the most frequent, and gates behind
+    them.
+    """
     times = Counter(values)
     odd = times.total() - max(times.values())
     if not odd:
@@ -152,19 +158,21 @@ def select(values: Iterable[int], index: int) -> Demand:
 
 
 def shared_buffer(span: int, *steps: Iterable[int]) -> Demand:
-    """Two counters that differ from 0 by up to ``span``; ``steps``: by what the reader moves each of them."""
+    """Return the demand of two counters that differ from 0 by up to ``span``; ``steps`` are those by which the reader
+    moves each.
+    """
     bits = span.bit_length() + 1
     gates = sum(changing([0, *step]) for step in steps)
     return 2 * (added(bits) + Demand.of(LogicFunction(4, 1))) + Demand.of(LogicFunction(2, gates))
 
 
 def position(count: int) -> Demand:
-    """A counter that is no loop of the engine."""
+    """Return the demand of a counter that is not a loop of the engine."""
     return Demand.of(LoopCounter(count), Register(counted(count)), LogicFunction(4, 1)) if count > 1 else Demand()
 
 
 def unlike(width: int, words: int) -> int:
-    """How many of so many bits of random words never agree and are no constants, on average."""
+    """Return how many bits of random words are neither constant nor equal to another one, on average."""
     kinds = 2.0 ** min(words, 40) - 2
     return round(kinds * -np.expm1(width * np.log1p(-(2.0 ** -min(words, 40)))))
 
@@ -191,12 +199,12 @@ def weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
 
 
 def accumulator(bits: int) -> Demand:
-    """A running sum that begins anew with its first addend."""
+    """Return the demand of a running sum that begins anew with its first addend."""
     return added(bits) + Demand.of(LogicFunction(2, bits))
 
 
 def maximum(bits: int, *, chosen: bool = False) -> Demand:
-    """The greater one of two, in a register.
+    """Return the demand of the greater one of two numbers, in a register.
 
     Args:
         chosen: one of them comes out of a multiplexer, which can as well give what inverts it.

@@ -1,4 +1,4 @@
-"""What a rearrangement demands of a chip."""
+"""Demand of a rearrangement."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from onnx_hw.ops.demand.blocks import changing, counted, decoded, delayed, engin
 from onnx_hw.ops.rearrange_plan import DEEPEST_IN_LOGIC, FILL, UNUSED, RearrangePlan, separate
 from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Memory, Multiplexer, Register
 
-MANY = 8
-"""Exceptions that are cheaper as a table than one by one."""
+MIN_TABLE_EXCEPTIONS = 8
+"""Number of exceptions that are cheaper as a table than one by one."""
 
 
 def rearrange_demand(plan: RearrangePlan, capacity: int, in_width: int, latency: int) -> Demand:
-    """With a ring of ``capacity`` beats of so many elements."""
+    """Return the demand of a rearrangement with a ring of ``capacity`` beats."""
     walk, loops, bits = plan.walk, plan.loops, plan.walk.bits
     ring = max(2, 1 << (capacity - 1).bit_length())
     address, outer = counted(ring), counted(loops[0])
@@ -38,15 +38,17 @@ def rearrange_demand(plan: RearrangePlan, capacity: int, in_width: int, latency:
 
 
 def _by_turn(values: list[int], index: int) -> Demand:
-    """A register with what a turn of the outer loop adds at its end."""
+    """Return the demand of a register with what a turn of the outer loop adds at its end."""
     regular = max(Counter(values).values())
-    if len(values) - regular <= MANY:
+    if len(values) - regular <= MIN_TABLE_EXCEPTIONS:
         return decoded([0, *values], index)
     return Demand.of(LogicFunction(index, changing(values)), Register(changing([0, *values])))
 
 
 def _tables(plan: RearrangePlan, address: int) -> Demand:
-    """What tells where data lie, loop by loop; sums of the loops' parts; what chooses elements."""
+    """Return the demand of the tables that say where data lie, loop by loop, of the sums of the loops' parts, and of
+    what chooses elements.
+    """
     walk, loops, found = plan.walk, plan.loops, Demand()
     parts = [split for port in walk.ports if (split := separate(port, loops)) is not None]
     classes = walk.classes(loops)
@@ -65,10 +67,12 @@ def _tables(plan: RearrangePlan, address: int) -> Demand:
 
 
 def _addresses(plan: RearrangePlan, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], address: int) -> Demand:
-    """The address of each port: where the frame begins, and a number of each loop; what is the same is added once."""
+    """Return the demand of each port's address: where the frame begins, and a number of each loop; equal parts are
+    added once.
+    """
 
     def low(numbers: np.ndarray) -> int:
-        """The lowest bit of any of them."""
+        """Return the lowest bit that is 1 in any of the numbers."""
         whole = int(np.bitwise_or.reduce(numbers % (1 << address)))
         return (whole & -whole).bit_length() - 1 if whole else address
 

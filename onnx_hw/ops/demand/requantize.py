@@ -1,4 +1,4 @@
-"""What the arithmetic of a requantizer demands of a chip."""
+"""Demand of a requantizer's arithmetic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_hw_boards.demand import Adder, Comparator, Demand, LogicFunction, Memo
 
 
 def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: int, latency: int) -> Demand:
-    """The whole core.
+    """Return the demand of the whole core.
 
     Args:
         operand: the type of an argument.
@@ -49,14 +49,16 @@ def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: i
 def _lane(
     circuit: MultiplyAddShift | TableRequantizer, operand: Int, rows: int, steps: int
 ) -> tuple[Demand, Demand, Demand]:
-    """What each lane has of its own; what is alike in the lanes of a channel, pixel by pixel; and in all of them."""
+    """Return the demand of each lane by itself, of what the lanes of a channel have in common, pixel by pixel, and of
+    what all lanes have in common.
+    """
     saturated = _saturate(operand.bits, circuit.clamp.bits)
     match circuit:
         case MultiplyAddShift():
             own, constants, turn = _multiplication(circuit, rows, steps)
             if rows == 1:
                 return saturated + own, Demand(), turn + constants
-            merged = all(memory.in_logic for memory, _ in constants.all(Memory))  # block RAMs are as many as there are
+            merged = all(memory.in_logic for memory, _ in constants.all(Memory))  # block RAMs are not merged
             return (saturated + own, constants, turn) if merged else (saturated + own + constants, Demand(), turn)
         case TableRequantizer():
             width, words = Int.holding(circuit.low, circuit.high).bits, rows << circuit.clamp.bits
@@ -68,14 +70,14 @@ def _rom(width: int, words: int) -> Demand:
 
 
 def _saturate(bits: int, clamp: int) -> Demand:
-    """Into a register."""
+    """Return the demand of a clamp with a register behind it."""
     if clamp >= bits:
         return Demand.of(Register(bits))
     return Demand.of(LogicFunction(bits - clamp + 1), LogicFunction(3, clamp), Register(clamp))
 
 
 def _clamp(bits: int, low: int, high: int) -> Demand:
-    """A number of so many bits, into a register."""
+    """Return the demand of a clamp of a number of some bits, with a register behind it."""
     made = Int.holding(low, high).bits
     if made >= bits:
         return Demand.of(Register(made))
@@ -123,7 +125,8 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[D
 
 
 def _tree(kinds: list[tuple[int, ...]], x: int, *, lacks: bool) -> Demand:
-    """The sum over the digits of a step, a register behind each adder; sums of like digits are made once.
+    """Return the demand of the sum over the digits of a step, a register behind each adder; sums of like digits are
+    made once.
 
     Args:
         kinds: what the digits are in all steps; empty for one that is always 0.
@@ -154,7 +157,7 @@ def _tree(kinds: list[tuple[int, ...]], x: int, *, lacks: bool) -> Demand:
 
 
 def _digits(circuit: MultiplyAddShift, digits: int, steps: int) -> list[tuple[int, ...]]:
-    """Of the one multiplier, for each digit of a step what it is in all steps; nothing if it is always 0."""
+    """Return what each digit of a step of the one multiplier is in all steps; digits that are always 0 are left out."""
     rest, found = int(circuit.multipliers[0]), []
     for _ in range(digits * steps):
         found.append(rest % 4)
@@ -163,7 +166,7 @@ def _digits(circuit: MultiplyAddShift, digits: int, steps: int) -> list[tuple[in
 
 
 def _searches(circuit: ThresholdRequantizer, bits: int, order: Order) -> Demand:
-    """All lanes, arguments of so many bits included."""
+    """Return the demand of the searches of all lanes, with registers for their arguments."""
     channels, alike = channels_of(channel_words(order.tensor, order.lanes)), order.pixels
     if circuit.channels == 1:
         channels, alike = np.zeros((1, 1), dtype=np.int64), order.width
@@ -181,7 +184,8 @@ def _searches(circuit: ThresholdRequantizer, bits: int, order: Order) -> Demand:
 
 
 def _search(circuit: ThresholdRequantizer, thresholds: np.ndarray, seen: set[bytes]) -> tuple[Demand, Demand]:
-    """A comparison for each bit of the result, each with a memory twice as deep as the one before.
+    """Return the demand of a search: a comparison for each bit of the result, each with a memory twice as deep as the
+    one before.
 
     Args:
         thresholds: (rows, 2^depth - 1) of the lane's channels.
@@ -207,13 +211,13 @@ def _search(circuit: ThresholdRequantizer, thresholds: np.ndarray, seen: set[byt
 
 
 def _different(words: np.ndarray, bits: int) -> set[bytes]:
-    """What the bits of some words are, word by word, that are no constants; those that are alike count once."""
+    """Return what the bits of some words are, word by word, constants left out; bits that are alike count once."""
     columns = words >> np.arange(bits)[:, None] & 1
     return {column.tobytes() for column in columns.astype(bool) if column.any() and not column.all()}
 
 
 def _first_memory(different: int, fresh: int, words: int, *, alone: bool) -> Demand:
-    """Of constants whose address is the same in all lanes.
+    """Return the demand of a memory of constants whose address is the same in all lanes.
 
     Args:
         different: bits of a word.

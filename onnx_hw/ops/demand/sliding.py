@@ -1,4 +1,4 @@
-"""What a window that slides over a streamed image demands of a chip, whatever is done with its elements."""
+"""Demand of a window that slides over a streamed image, whatever is done with its elements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import gcd
 import numpy as np
 
 from onnx_hw.ops.demand.blocks import (
-    SMALL_TABLE,
+    MAX_GATE_TABLE_WORDS,
     changing,
     copied,
     counted,
@@ -27,13 +27,13 @@ from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.stream_order import Order
 from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Memory, Multiplexer, Register, Unseen
 
-MERGED = 64
+MAX_MERGED_WORDS = 64
 """Words of a table that is made of gates, some of which other tables have, too."""
 
 
 @dataclass(frozen=True)
 class Fetch:
-    """What a reader fetches under its windows.
+    """Elements that a reader fetches under its windows.
 
     Attributes:
         sliding: of single pixels.
@@ -75,7 +75,7 @@ class Fetch:
 
 @lru_cache(maxsize=4096)
 def sliding_demand(fetch: Fetch, wide: Sliding, image: Order) -> Demand:
-    """Both engines, the rings, and registers up to the elements of a beat.
+    """Return the demand of both engines, the rings, and the registers up to the elements of a beat.
 
     Args:
         wide: how the windows of a beat slide over the pixel groups of the image.
@@ -95,7 +95,7 @@ def sliding_demand(fetch: Fetch, wide: Sliding, image: Order) -> Demand:
     for axis in (0, 1):
         found += decoded(masks[axis], counted(wide.output[axis])) + delayed(changing(masks[axis]), 2)
     tables = _tables(fetch, wide, per_pixel)
-    in_gates = any(len(table.words) <= SMALL_TABLE for table in tables)
+    in_gates = any(len(table.words) <= MAX_GATE_TABLE_WORDS for table in tables)
     found += delayed(sum(map(counted, fetch.inner)), 1 + in_gates)
     padded = sum(changing(mask) > 0 for mask in masks)
     return found + _groups(fetch, tables, padded)
@@ -110,7 +110,7 @@ def _write_copies(fetch: Fetch) -> int:
 
 @dataclass(frozen=True)
 class GroupTable:
-    """What the table of a group holds, by beat of a window; 0 where the group has no element.
+    """Table of a group, by beat of a window; 0 where the group has no element.
 
     Attributes:
         words: everything side by side.
@@ -143,7 +143,7 @@ def _groups(fetch: Fetch, tables: list[GroupTable], padded: int) -> Demand:
 
     for table in tables:
         depends = _depends(table.words, table.filled)
-        if len(table.words) <= MERGED:
+        if len(table.words) <= MAX_MERGED_WORDS:
             depends = {column: bits for column, bits in depends.items() if new("table", column)}
         if depends:
             found += _table(fetch, tuple(depends.values()), len(table.words))
@@ -183,20 +183,22 @@ def reached(columns: list[np.ndarray], most: int) -> list[int]:
 
 
 def _table(fetch: Fetch, depends: tuple[int, ...], words: int) -> Demand:
-    """A register behind gates, or a memory: an address, a row, a column, a slice."""
+    """Return the demand of a register behind gates, or of a memory, for an address, a row, a column or a slice."""
     reached = (
         fetch.sliding.kernel[0],
         fetch.folding.out_pixels * fetch.sliding.kernel[1],
         fetch.word // fetch.bits // fetch.group,
     )
     width = counted(fetch.ring) + sum(counted(max(2, count)) for count in reached)
-    in_logic = True if words <= SMALL_TABLE else None
+    in_logic = True if words <= MAX_GATE_TABLE_WORDS else None
     table = Memory(max(width, len(depends)), words, constant=True, in_logic=in_logic, depends=depends)
     return Demand.of(table, Register(0 if in_logic else len(depends)))
 
 
 def _depends(words: np.ndarray, used: np.ndarray) -> dict[bytes, int]:
-    """For each bit that changes, of how many bits of the address it is a function; bits that agree count once."""
+    """Return, for each bit that changes, of how many bits of the address it is a function; bits that agree
+    count once.
+    """
     places = np.flatnonzero(used)
     if not places.size:  # a group behind the last element of every window
         return {}
@@ -212,7 +214,7 @@ def _depends(words: np.ndarray, used: np.ndarray) -> dict[bytes, int]:
 
 
 def _steps(wide: Sliding, per_pixel: int, beats: int) -> tuple[list[int], list[int]]:
-    """By how much the need may grow from one operation to the next, and how many beats one may give back."""
+    """Return by how much the need may grow from one operation to the next, and how many beats one may give back."""
     y, x = wide.last_touched(0), wide.last_touched(1)
     width = wide.shape[1] * per_pixel
     back = int(x[0] - x[-1]) * per_pixel
@@ -224,7 +226,7 @@ def _steps(wide: Sliding, per_pixel: int, beats: int) -> tuple[list[int], list[i
 
 
 def _corner(wide: Sliding, per_pixel: int, beats: int, ring: int, index: int) -> Demand:
-    """The address of the window's first pixel."""
+    """Return the demand of the address of the window's first pixel."""
     rows, columns = wide.output
     column = wide.strides[1] * per_pixel
     row = wide.strides[0] * wide.shape[1] * per_pixel
@@ -235,7 +237,9 @@ def _corner(wide: Sliding, per_pixel: int, beats: int, ring: int, index: int) ->
 
 
 def _masks(fetch: Fetch, axis: int) -> list[int]:
-    """Which rows (columns) in reach of a beat's windows lie inside the image, a bit each, per output row (column)."""
+    """Return the demand of the masks that say which rows (columns) in reach of a beat's windows lie inside the image: a
+    bit each, per output row (column).
+    """
     one = fetch.sliding
     taps, step, turns = np.arange(one.kernel[axis]) * one.dilations[axis], one.strides[axis], one.output[axis]
     if axis == 1 and fetch.folding.out_pixels > 1:

@@ -10,19 +10,19 @@ from onnx_hw.ops.folding import MultiplierKind
 from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Product, Register
 
 TABLE_BITS = 4
-"""Of both operands together, where each bit of a product is one look-up table."""
+"""Bits of both operands together up to which each bit of a product is one look-up table."""
 
-NARROW = 2
+NARROW_BITS = 2
 """Bits of an operand with which a product is one row of look-up tables at most: nobody wants a multiplier for it."""
 
 
 def multiplier_for(a_bits: int, b_bits: int) -> MultiplierKind:
-    """What products of two integers are made of, unless somebody asks for the other."""
-    return MultiplierKind.LOGIC if min(a_bits, b_bits) <= NARROW else MultiplierKind.HARDWARE
+    """Return the kind of multiplier that a product of two integers has unless a folding names the other one."""
+    return MultiplierKind.LOGIC if min(a_bits, b_bits) <= NARROW_BITS else MultiplierKind.HARDWARE
 
 
 def product_demand(a: Int, b: Int, *, in_logic: bool) -> Demand:
-    """Of a product of two integers that are not known, without the register behind it.
+    """Return the demand of a product of two unknown integers, without the register behind it.
 
     In logic, rows of two bits of the narrower one, then a tree that adds them, with a register behind each; an odd bit
     is no row, the chain that adds it does its ands. A table where both together are few bits.
@@ -44,7 +44,9 @@ def product_demand(a: Int, b: Int, *, in_logic: bool) -> Demand:
 
 
 def known_products_demand(bits: int, constants: np.ndarray) -> Demand:
-    """Of products by known integers: an adder for each digit beyond the first; one more where all are negative."""
+    """Return the demand of products by known integers: an adder for each digit beyond the first; one more where all are
+    negative.
+    """
     total = 0
     for constant, count in zip(*np.unique(constants, return_counts=True), strict=True):
         digits = signed_digits(int(constant))

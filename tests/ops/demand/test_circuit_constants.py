@@ -27,7 +27,7 @@ def test_memories_and_tables() -> None:
     assert ecp5_cost.BLOCK_RAMS == requantization.BLOCK_RAMS == shapes
     assert (yosys_mapping.DEEPEST_ROM, yosys_mapping.SMALLEST_ROM) == (Rom.DEEPEST_IN_LOGIC, Rom.SMALLEST_BLOCK)
     assert requantization.BITS_IN_LOGIC == Rom.BITS_IN_LOGIC
-    assert blocks.SMALL_TABLE == table.LARGEST_IN_LOGIC
+    assert blocks.MAX_GATE_TABLE_WORDS == table.LARGEST_IN_LOGIC
     assert rearrange_plan.DEEPEST_IN_LOGIC == gather.LoopTable.DEEPEST_IN_LOGIC
 
 

@@ -22,7 +22,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.test_vectors import FRAMES, MOST_ARGUMENTS
+from onnx_hw.ops.test_vectors import FRAMES, MAX_ARGUMENTS
 from onnx_hw.prove.circuit import directed_vectors, prove
 from onnx_hw.runtime.options import SimulationEngine
 from onnx_hw_rtl.arithmetic.clamp import saturate
@@ -127,7 +127,7 @@ def test_places_of_a_step_function_that_is_a_table(bits: int) -> None:
     if bits < 12:
         assert telling.places == len(shown) == 1 << bits
     else:
-        assert MOST_ARGUMENTS // 2 <= telling.places <= MOST_ARGUMENTS and np.diff(shown).max() <= 1 << (bits - 10)
+        assert MAX_ARGUMENTS // 2 <= telling.places <= MAX_ARGUMENTS and np.diff(shown).max() <= 1 << (bits - 10)
 
 
 def test_sums_are_driven_to_their_ends(tmp_path: Path) -> None:
