@@ -34,11 +34,11 @@ def check(
     reading: ReadOptions,
 ) -> int:
     """Say everything that is wrong with MODEL, and everything that stands in the way of a circuit."""
-    from onnx_hw.cli.show.check_report import Checked
+    from onnx_hw.cli.show.check_report import CheckResult
     from onnx_hw.onnx.load.check_file import check as check_file
 
     found = check_file(model, **asdict(reading))
-    checked, obstacle = Checked(found), None
+    checked, obstacle = CheckResult(found), None
     if found.verdict == "accepted" and not onnx_only:
         options = BuildOptions(model=model, board=board, scheduling=scheduling, reading=reading)
         obstacle = session.workshop.check_hardware(options)

@@ -95,7 +95,7 @@ class BuildState:
             getattr(self, stage.value)()
 
     def read(self) -> None:
-        self.account.note(asked=sections.describe_asked(self.options))
+        self.account.note(asked=sections.describe_build_request(self.options))
         model = flow.read(self.options.model, self.options.reading)
         self.model, self.batch = split_batch(model)
         self.given = read_input_data(self.options.inputs, self.options.calibration, model)

@@ -1,1 +1,1 @@
-"""What a build says about itself: ``report.json`` and the tables on the terminal."""
+"""Report of a build: ``report.json``, ``report.html``, and what the terminal shows of them."""

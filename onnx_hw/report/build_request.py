@@ -1,4 +1,4 @@
-"""What a build was asked to do, so that its design can be made once more: ``onnx-hw verify``."""
+"""Options of a build and digests of its files, from which ``onnx-hw verify`` makes the design once more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import msgspec
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.schedule_request import NUMBERS
 
-SAMPLES = ("inputs", "calibration")
+FOLDER_OPTIONS = ("inputs", "calibration")
 """Options that may name a folder."""
 
 SCHEDULING = "scheduling"
@@ -24,28 +24,32 @@ SCHEDULING = "scheduling"
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """The options of the build, and the files that they name."""
+    """Options of the build, and the files that they name."""
 
     options: Annotated[Mapping[str, Any], "the fields of `onnx_hw.runtime.options.BuildOptions`; paths are absolute"]
-    sha256: Annotated[Mapping[str, str], "of the contents of every file that was read, by option"]
+    sha256: Annotated[Mapping[str, str], "SHA-256 of the contents of every file that was read, by option"]
 
 
-def describe_asked(options: BuildOptions) -> BuildRequest:
-    """To be asked before the stage that reads the files has begun, or once it is done."""
-    names = (n for n in files_of(options) if n in SAMPLES or not os.path.isdir(getattr(options, n)))
-    found = {name: sha256(getattr(options, name)) for name in names}
-    return BuildRequest(flat(options), {name: digest for name, digest in found.items() if digest is not None})
+def describe_build_request(options: BuildOptions) -> BuildRequest:
+    """Return the options and the digests of the files as they are now.
+
+    Call it before the stage that reads the files has begun, or after it is done.
+    """
+    names = (n for n in files_of(options) if n in FOLDER_OPTIONS or not os.path.isdir(getattr(options, n)))
+    digests = {name: sha256(getattr(options, name)) for name in names}
+    return BuildRequest(flat(options), {name: digest for name, digest in digests.items() if digest is not None})
 
 
 def files_of(options: BuildOptions) -> tuple[str, ...]:
-    """The options that name a file to be read."""
+    """Return the names of the options that name a file to be read."""
     paths = (field.name for field in fields(options) if isinstance(getattr(options, field.name), Path))
     return tuple(name for name in paths if name not in ("out", "store"))
 
 
 def sha256(path: Path) -> str | None:
-    """Of a file's contents, or of the names and contents of a folder's files; None where none can be read,
-    which is said by whoever needs it.
+    """Return the SHA-256 of a file's contents, or of the names and contents of a folder's files.
+
+    None where they cannot be read; the stage that needs them reports that.
     """
     try:
         if path.is_dir():
@@ -67,7 +71,7 @@ def flat(options: BuildOptions) -> dict[str, Any]:
 
 
 def nested(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what ``flat`` was made of."""
+    """Return the fields as ``BuildOptions`` nests them; the inverse of ``flat``."""
     others = {name: value for name, value in options.items() if name not in NUMBERS}
     return others | {SCHEDULING: {name: options[name] for name in NUMBERS if name in options}}
 

@@ -1,4 +1,4 @@
-"""What sums, requantizers and tables were shown: a section of the report."""
+"""Section of the report about directed vectors: what sums, requantizers and tables were tried with."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
 
 
 @dataclass(frozen=True)
-class Reached:
-    """What sums of products, requantizers and tables were shown beside the frames, each core alone."""
+class DirectedVectorsSection:
+    """Directed vectors for sums of products, requantizers and tables, each core alone, in addition to the frames."""
 
-    cores: Annotated[int, "cores that were shown something"]
+    cores: Annotated[int, "cores that were tried with directed vectors"]
     of_cores: Annotated[int, "cores of that kind"]
-    thresholds: Annotated[int, "thresholds of step functions that were shown from both sides"]
-    of_thresholds: Annotated[int, "thresholds that there are within the reachable ranges"]
-    places: Annotated[int, "places of tables that were read"]
-    of_places: Annotated[int, "places of tables that an argument within the reachable ranges leads to"]
+    thresholds: Annotated[int, "thresholds of step functions that were tried from both sides"]
+    of_thresholds: Annotated[int, "all thresholds within the reachable ranges"]
+    places: Annotated[int, "entries of tables that were read"]
+    of_places: Annotated[int, "all entries of tables that an argument within the reachable ranges selects"]
     ends: Annotated[int, "ends of the reachable ranges, channel by channel, that sums and arguments were driven to"]
-    of_ends: Annotated[int, "such ends: two of every sum, and two of every requantizer's and table's argument"]
+    of_ends: Annotated[int, "all such ends: two of every sum, and two of the argument of every requantizer and table"]
 
 
-def describe_reach(reached: DirectedVectorResult) -> Reached | None:
-    """None where there are no such cores."""
+def describe_reach(reached: DirectedVectorResult) -> DirectedVectorsSection | None:
+    """Return the section; None where there are no such cores."""
     if not reached.of_cores:
         return None
-    return Reached(**{field.name: getattr(reached, field.name) for field in fields(Reached)})
+    return DirectedVectorsSection(
+        **{field.name: getattr(reached, field.name) for field in fields(DirectedVectorsSection)}
+    )

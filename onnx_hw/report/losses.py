@@ -1,4 +1,4 @@
-"""Which tensors lose most at the outputs of a float model, in the report and on the terminal."""
+"""Tensors whose quantization adds most noise to the outputs of a float model, in the report and on the terminal."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ from typing import Annotated
 
 from onnx_hw.messages.text import abridged, short
 
-TOLD = 3
-"""Tensors, on the terminal."""
+MAX_TENSORS = 3
+"""Number of tensors that the terminal shows."""
 
-LONGEST = 160
-"""Characters of advice there."""
+MAX_ADVICE = 160
+"""Number of characters of advice that the terminal shows."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What the integers of one tensor add to the noise at the output that has most, those before it being there."""
+    """Noise that the integers of one tensor add to the noisiest output, when the tensors before it are integers too."""
 
     name: Annotated[str, "the value's name in the model; of weights that of their node, or of its output"]
     kind: Annotated[str, "`data` or `weights`"]
     bits: Annotated[int, "width of its integers"]
-    sqnr_db: Annotated[float | None, "signal to noise there, were this all, dB; null where nothing is added"]
-    share: Annotated[float, "of what all tensors add, 0..1"]
-    saturated: Annotated[float, "share of its own squared errors that is made beyond the ends of its range, 0..1"]
-    advice: Annotated[str, "what to do about it; empty where that gains little"]
+    sqnr_db: Annotated[
+        float | None, "signal to noise ratio at that output with this noise alone, dB; null where nothing is added"
+    ]
+    share: Annotated[float, "share of the noise that all tensors add, 0..1"]
+    saturated: Annotated[float, "share of its own squared errors that comes from values beyond its range, 0..1"]
+    advice: Annotated[str, "what to do about it; empty where that would gain little"]
 
 
 def in_short(losses: Sequence[Loss]) -> str:
-    """The worst of them, and what helps most."""
-    worst = [loss for loss in losses[:TOLD] if loss.sqnr_db is not None]
-    said = ", ".join(f"{loss.share:.0%} by {_named(loss)}" for loss in worst)
-    advice = next((f"; {abridged(loss.advice, LONGEST)}" for loss in worst if loss.advice), "")
-    return said + advice
+    """Return a sentence that names the worst tensors and the first advice on them."""
+    worst = [loss for loss in losses[:MAX_TENSORS] if loss.sqnr_db is not None]
+    shares = ", ".join(f"{loss.share:.0%} by {_named(loss)}" for loss in worst)
+    advice = next((f"; {abridged(loss.advice, MAX_ADVICE)}" for loss in worst if loss.advice), "")
+    return shares + advice
 
 
 def _named(loss: Loss) -> str:

@@ -1,4 +1,4 @@
-"""The report of a build: what was asked, what came out, and what was proven about it.
+"""Report of a build: its options, its results, and what was proven about them.
 
 These dataclasses are ``report.json``; its schema and its description in ``docs/`` are generated from them
 (``onnx_hw.report.json_schema``). A section is None when the build ended before the stage that fills it.
@@ -13,7 +13,7 @@ from typing import Annotated
 
 from onnx_hw.messages.text import to_json
 from onnx_hw.report.build_request import BuildRequest, plain
-from onnx_hw.report.directed_vectors import Reached
+from onnx_hw.report.directed_vectors import DirectedVectorsSection
 from onnx_hw.report.losses import Loss
 from onnx_hw.report.proof_chain import ChainLinks, Failure
 from onnx_hw.report.timeline import Timeline
@@ -22,17 +22,17 @@ from onnx_hw.report.value_statistics import ValueStatistics
 
 @dataclass(frozen=True)
 class ModelSection:
-    """The model, as read."""
+    """Model, as read."""
 
     name: Annotated[str, "the file's name without its suffix"]
     macs: Annotated[int, "multiply-accumulates of one frame"]
     parameters: Annotated[int, "weights and biases"]
-    notes: Annotated[tuple[str, ...], "what was assumed or left aside while reading, one sentence each"] = ()
+    notes: Annotated[tuple[str, ...], "what was assumed or ignored while reading, one sentence each"] = ()
 
 
 @dataclass(frozen=True)
 class BoardSection:
-    """What there is to build on."""
+    """Board to build for."""
 
     name: Annotated[str, "name of the board"]
     device: Annotated[str, "the chip, with its package and speed"]
@@ -44,26 +44,26 @@ class BoardSection:
 
 @dataclass(frozen=True)
 class Serial:
-    """The serial link between the board and its host."""
+    """Serial link between the board and its host."""
 
     baud: Annotated[int, "bits a second, ten of which carry a byte"]
     bytes_in: Annotated[int, "bytes of a frame to the board"]
     bytes_out: Annotated[int, "bytes of a frame from the board"]
-    frames_per_second: Annotated[float, "what the link carries, with its packets' framing"]
+    frames_per_second: Annotated[float, "frames per second that the link carries, with the framing of its packets"]
     limit: Annotated[str, "what bounds the frames per second: `link` or `circuit`"]
 
 
 @dataclass(frozen=True)
 class LoopSection:
-    """One loop of a loop nest over the elements of an array."""
+    """Loop of a loop nest over the elements of an array."""
 
-    turns: Annotated[int, "how often it is run through"]
-    step: Annotated[int, "how far the place in the flat array moves with each turn"]
+    turns: Annotated[int, "number of iterations"]
+    step: Annotated[int, "distance in the flat array between two iterations, in elements"]
 
 
 @dataclass(frozen=True)
 class PortSection:
-    """A graph input or output as a stream of the circuit."""
+    """Graph input or output as a stream of the circuit."""
 
     name: Annotated[str, "the ONNX value whose integers the stream carries"]
     direction: Annotated[str, "`input` or `output`"]
@@ -74,8 +74,8 @@ class PortSection:
     ]
     loops: Annotated[
         tuple[LoopSection, ...],
-        "the order of the stream exactly, over the flat value, outermost first; none where it is no loop nest: then "
-        "`files.orders` lists, by stream and value, the place of every element in the flat value",
+        "exact order of the stream, over the flat value, outermost loop first; empty where it is not a loop nest: then "
+        "`files.orders` lists, by stream and value, the index of every element in the flat value",
     ]
     channels: Annotated[int, "elements of a pixel, after which a new beat begins"]
     scale: Annotated[
@@ -83,7 +83,7 @@ class PortSection:
     ]
     zero_point: Annotated[tuple[int | float, ...], "see scale; an integer where ONNX says it"]
     stream: Annotated[
-        str, "the stream's name in the circuit; an input may enter on several, several outputs may leave on one"
+        str, "the stream's name in the circuit; an input may enter on several streams, several outputs may leave on one"
     ]
     lanes: Annotated[int, "integers per beat"]
     beats_per_frame: Annotated[int, "beats of one frame"]
@@ -92,7 +92,7 @@ class PortSection:
 
 @dataclass(frozen=True)
 class QuantizedTensor:
-    """How the integers of one tensor stand for real numbers."""
+    """Integers of one tensor, and the real numbers that they stand for."""
 
     name: Annotated[str, "the tensor's name"]
     bits: Annotated[int, "width of its integers"]
@@ -101,31 +101,31 @@ class QuantizedTensor:
         tuple[float, ...], "real = scale × (integer − zero point); one entry, one per channel, or none where unknown"
     ]
     zero_point: Annotated[tuple[int | float, ...], "see scale; an integer where ONNX says it"]
-    seen: Annotated[ValueStatistics | None, "what it held for samples; null without any"] = None
+    seen: Annotated[ValueStatistics | None, "statistics of its values for the samples; null without samples"] = None
     sqnr_db: Annotated[float | None, "signal to noise against the float model, dB; null where that is unknown"] = None
 
 
 @dataclass(frozen=True)
 class Quantization:
-    """The integers the circuit computes with."""
+    """Integers that the circuit computes with."""
 
     tensors: Annotated[tuple[QuantizedTensor, ...], "every tensor between two cores"]
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The share of labelled samples for which the largest output is the right class, 0..1."""
+    """Share of labelled samples for which the largest output is the right class, 0..1."""
 
     samples: Annotated[int, "labelled samples given with --inputs"]
     reference: Annotated[float, "the ONNX model, computed as ONNX says"]
     golden: Annotated[float, "the integer network"]
     circuit: Annotated[float | None, "the simulated circuit"] = None
-    circuit_samples: Annotated[int, "how many of the samples went through the circuit"] = 0
+    circuit_samples: Annotated[int, "number of samples that went through the circuit"] = 0
 
 
 @dataclass(frozen=True)
-class OutputLikeness:
-    """A graph output of golden beside the model's, both computed from the same samples."""
+class OutputFidelity:
+    """Graph output of golden compared with the model's, both computed from the same samples."""
 
     name: Annotated[str, "name of the output"]
     values: Annotated[int, "numbers compared"]
@@ -135,8 +135,8 @@ class OutputLikeness:
 
 
 @dataclass(frozen=True)
-class TensorLikeness:
-    """The numbers that a tensor's integers stand for beside those of the float model."""
+class TensorFidelity:
+    """Numbers that a tensor's integers stand for, compared with those of the float model."""
 
     name: Annotated[str, "the value's name in the model"]
     sqnr_db: Annotated[float | None, "signal to noise, dB; null where nothing differs"]
@@ -144,30 +144,32 @@ class TensorLikeness:
 
 @dataclass(frozen=True)
 class FloatModel:
-    """Golden beside the float model that was quantized: what quantization costs."""
+    """Golden compared with the float model that was quantized: what quantization costs."""
 
-    outputs: Annotated[tuple[OutputLikeness, ...], "every graph output of numbers"]
-    tensors: Annotated[tuple[TensorLikeness, ...], "the ten least alike, the worst first"]
-    losses: Annotated[tuple[Loss, ...], "the ten that cost most at the outputs; none of a large model"] = ()
+    outputs: Annotated[tuple[OutputFidelity, ...], "every graph output of numbers"]
+    tensors: Annotated[tuple[TensorFidelity, ...], "the ten with the least signal to noise ratio, the worst first"]
+    losses: Annotated[tuple[Loss, ...], "the ten that add most noise to the outputs; empty for a large model"] = ()
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Golden beside the reference of the (quantized) model, tensor by tensor from the same integers."""
+    """Golden compared with the reference of the (quantized) model, tensor by tensor from the same integers."""
 
-    frames: Annotated[int, "frames compared: given samples or drawn; 0 where none could be drawn"]
-    tensors_compared: Annotated[int, "values of the model that golden knows, too"]
+    frames: Annotated[int, "frames compared, from samples or drawn at random; 0 where none could be drawn"]
+    tensors_compared: Annotated[int, "values of the model that golden has too"]
     values_compared: Annotated[int, "their numbers, in all frames"]
     equal: Annotated[int, "numbers that are the same; the last bits of floats do not count"]
-    one_step: Annotated[int, "integers 1 apart, the real value being within 1/1000 step of a tie"]
+    one_step: Annotated[int, "integers that differ by 1, where the real value is within 1/1000 step of a tie"]
     worst: Annotated[int, "the largest difference of two integers"]
-    outputs: Annotated[tuple[OutputLikeness, ...], "golden and the model, each run freely from the samples"]
+    outputs: Annotated[
+        tuple[OutputFidelity, ...], "golden and the model, each computed from the samples to the outputs"
+    ]
     float_model: Annotated[FloatModel | None, "only where the model had floats"] = None
 
 
 @dataclass(frozen=True)
 class Multipliers:
-    """How the products are made."""
+    """Multipliers of the circuit, by what they are made of."""
 
     dsp: Annotated[int, "hardware multipliers for multiply-accumulates"]
     lut: Annotated[int, "multipliers for multiply-accumulates built of look-up tables"]
@@ -175,19 +177,19 @@ class Multipliers:
 
 @dataclass(frozen=True)
 class CoreSection:
-    """One core of the circuit; costs are estimates."""
+    """Core of the circuit; costs are estimates."""
 
     name: Annotated[str, "name of the node"]
     operator: Annotated[str, "hardware operator"]
     folding: Annotated[Mapping[str, int], "the folding, by the operator's own names: lanes of its streams, steps ..."]
     lanes: Annotated[int, "multiply-accumulates per cycle"]
-    cycles: Annotated[int, "clock cycles it works on a frame; the largest number is the interval's bound"]
-    dsp: Annotated[int, "hardware multipliers, those that scale included"]
+    cycles: Annotated[int, "clock cycles it works on a frame; the largest of all cores bounds the interval"]
+    dsp: Annotated[int, "hardware multipliers, including those that scale"]
     lut: Annotated[int, "look-up tables"]
     bram: Annotated[int, "block RAMs"]
     ff: Annotated[int, "flip-flops"]
     multiplier: Annotated[
-        str | None, "what makes its products; null where the chip's own multipliers do, or there are none"
+        str | None, "what computes its products; null for the chip's own multipliers, or where it has no products"
     ] = None
     inputs: Annotated[tuple[str, ...], "tensors it takes: edges, or inputs of the circuit"] = ()
     outputs: Annotated[tuple[str, ...], "tensors it gives"] = ()
@@ -197,7 +199,7 @@ class CoreSection:
 
 @dataclass(frozen=True)
 class Fifo:
-    """The FIFO at the end of one edge; in beats."""
+    """FIFO at the end of one edge; depths are in beats."""
 
     edge: Annotated[str, "name of the edge's tensor"]
     depth: Annotated[int, "beats it holds"]
@@ -214,52 +216,55 @@ class Fifo:
 
 @dataclass(frozen=True)
 class Host:
-    """What stays outside the circuit."""
+    """Part of the model that stays outside the circuit."""
 
     head: Annotated[tuple[str, ...], "ONNX nodes before the circuit, as `operator name`"]
     tail: Annotated[tuple[str, ...], "ONNX nodes after the circuit"]
     macs_in_hardware: Annotated[
-        float | None, "share of the model's multiply-accumulates that the circuit does, 0..1; null where it has none"
+        float | None,
+        "share of the model's multiply-accumulates that the circuit computes, 0..1; null where the model has none",
     ]
 
 
 @dataclass(frozen=True)
 class DesignSection:
-    """The circuit as planned, before any tool ran; cycles are predicted."""
+    """Circuit as planned, before any tool ran; cycles are predicted."""
 
     clock_mhz: Annotated[float, "clock the build aims at, MHz"]
     macs: Annotated[int, "multiply-accumulates of one frame in the circuit"]
     lanes: Annotated[int, "multiply-accumulates the circuit can do per cycle"]
-    multipliers: Annotated[Multipliers, "what they are built of"]
+    multipliers: Annotated[Multipliers, "what the lanes are built of"]
     mac_efficiency: Annotated[float, "macs / (lanes × interval_cycles), 0..1"]
     interval_cycles: Annotated[int, "clock cycles from one frame to the next"]
     latency_cycles: Annotated[int, "clock cycles from the first input beat to the last output beat of one frame"]
     frames_per_second: Annotated[float, "at that interval and clock"]
-    frames_per_second_asked: Annotated[float | None, "that were asked for; null without"]
+    frames_per_second_asked: Annotated[float | None, "frames per second that --fps asked for; null without it"]
     nodes: Annotated[tuple[CoreSection, ...], "every core, in the order of the data"]
     fifos: Annotated[tuple[Fifo, ...], "every edge"]
-    host: Annotated[Host, "what the circuit does not do"]
+    host: Annotated[Host, "what the circuit does not compute"]
 
     @property
     def bottleneck(self) -> CoreSection:
-        """The first of the busiest cores."""
+        """Core that sets the interval; the first of them where several do."""
         return max(self.nodes, key=lambda core: core.cycles)
 
 
 @dataclass(frozen=True)
 class SearchSection:
-    """What the search for foldings had to keep to. There was none where foldings or a rate were given."""
+    """Bounds of the search for foldings; there is no search where foldings or a rate were given."""
 
-    lanes_allowed: Annotated[int | None, "what --multipliers asked for at most; null without"]
-    lanes_unused: Annotated[str, "why the design has fewer lanes; empty where it has as many, or none were asked for"]
+    lanes_allowed: Annotated[int | None, "greatest number of lanes, from --multipliers; null without it"]
+    lanes_unused: Annotated[
+        str, "why the design has fewer lanes than allowed; empty where it has all, or there is no limit"
+    ]
     interval_bound_cycles: Annotated[
-        int, "no design with the lanes and multipliers that might be used takes fewer clock cycles a frame"
+        int, "least clock cycles a frame of any design with the lanes and multipliers that were allowed"
     ]
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What was compared between the circuit and its two models, golden (values) and timing (cycles)."""
+    """Comparison of the circuit with its two models, golden (values) and timing (cycles)."""
 
     engine: Annotated[str, "what simulated the circuit"]
     frames: Annotated[int, "frames back to back"]
@@ -270,12 +275,12 @@ class Simulation:
     firing_mismatches: Annotated[int, "firing cycles that differed"]
     interval_cycles: Annotated[int, "measured clock cycles from one frame to the next"]
     latency_cycles: Annotated[int, "measured clock cycles from the first input beat to the last output beat of a frame"]
-    stalls: Annotated[int, "further runs with random stalls at every input and output; counted in the numbers above"]
+    stalls: Annotated[int, "further runs, with stalls at every input and output; the numbers above include them"]
 
 
 @dataclass(frozen=True)
 class SynthesizedCore:
-    """What the tools made of one core; its FIFOs are counted with it."""
+    """Resources of one core after synthesis, with its FIFOs."""
 
     name: Annotated[str, "name of the node"]
     lut4: Annotated[int, "four-input look-up tables"]
@@ -286,13 +291,13 @@ class SynthesizedCore:
 
 @dataclass(frozen=True)
 class Synthesis:
-    """What the tools made of it; taken from their own reports."""
+    """Resources and clock after synthesis and routing, from the tools' own reports."""
 
     lut4: Annotated[int, "four-input look-up tables"]
     ff: Annotated[int, "flip-flops"]
     dsp: Annotated[int, "hardware multipliers"]
     bram: Annotated[int, "block RAMs"]
-    fmax_mhz: Annotated[float | None, "greatest clock after routing, MHz; null before"] = None
+    fmax_mhz: Annotated[float | None, "greatest clock after routing, MHz; null before routing"] = None
     target_mhz: Annotated[float | None, "clock the build aimed at, MHz"] = None
     timing_met: Annotated[bool | None, "whether fmax_mhz reaches target_mhz; null before routing"] = None
     cores: Annotated[tuple[SynthesizedCore, ...], "the same, core by core"] = ()
@@ -301,7 +306,7 @@ class Synthesis:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything a build says about itself."""
+    """Report of a build."""
 
     model: Annotated[ModelSection, "the model"]
     board: Annotated[BoardSection, "the board"]
@@ -313,16 +318,18 @@ class Report:
     reference: Annotated[Reference | None, "golden and the model"] = None
     accuracy: Annotated[Accuracy | None, "only where labels were given"] = None
     design: Annotated[DesignSection | None, "the plan"] = None
-    timeline: Annotated[Timeline | None, "who works when; null where frames are too long to be looked at"] = None
+    timeline: Annotated[
+        Timeline | None, "activity of the cores over time; null where frames are too long to be looked at"
+    ] = None
     serial: Annotated[Serial | None, "the link to the host; null on a bare chip"] = None
     search: Annotated[SearchSection | None, "what bounded the plan; null where foldings or a rate were given"] = None
     simulation: Annotated[Simulation | None, "the proof"] = None
-    reached: Annotated[Reached | None, "what sums, requantizers and tables were shown; null where there are none"] = (
-        None
-    )
+    reached: Annotated[
+        DirectedVectorsSection | None, "what sums, requantizers and tables were tried with; null without such cores"
+    ] = None
     synthesis: Annotated[Synthesis | None, "the outcome"] = None
-    warnings: Annotated[tuple[str, ...], "what the user should act upon"] = ()
-    cached: Annotated[tuple[str, ...], "stages whose result was there from an identical build"] = ()
+    warnings: Annotated[tuple[str, ...], "warnings that the user should act upon"] = ()
+    cached: Annotated[tuple[str, ...], "stages whose result came from the cache, made by an identical build"] = ()
     digest: Annotated[str, "SHA-256 of everything the bitstream depends on; empty before assembly"] = ""
     files: Annotated[Mapping[str, str], "what was written: kind to path, relative to the report"] = field(
         default_factory=dict
@@ -331,7 +338,7 @@ class Report:
     tools: Annotated[Mapping[str, str], "program to its version"] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """The text of ``report.json``: keys in the order of this file, NaN and infinities refused."""
+        """Return the text of ``report.json``: keys in the order of this file, NaN and infinities refused."""
         return to_json(plain(self))
 
     def write(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The table of ONNX operators with their fate in hardware, as ``onnx-hw ops`` prints it.
+"""Table of ONNX operators and their support in hardware, as ``onnx-hw ops`` prints it.
 
 ``python -m onnx_hw.report.operator_table docs`` writes it again into ``docs/operators.md``.
 """
@@ -30,30 +30,30 @@ by `python -m onnx_hw.report.operator_table docs`.
 
 
 def operator_table() -> str:
-    """The table, Markdown. The first paragraph of a lowering's docstring states its limits, if it has any."""
-    hardware = {key: f"yes: {said}" for key, said in _in_other_words().items()}
+    """Return the table in Markdown. The first paragraph of a lowering's docstring states its limits, if it has any."""
+    hardware = {key: f"yes: {meaning}" for key, meaning in _decomposed().items()}
     for key, lowering in LOWERINGS.items():
         limits = " ".join((lowering.__doc__ or "").split("\n\n")[0].split())
         hardware[key] = f"yes: {limits}" if limits else "yes"
     return markdown(rows(), hardware)
 
 
-def _in_other_words() -> dict[tuple[str, str], str]:
-    """What is taken apart before anything becomes hardware."""
-    found = {(DOMAIN, name): form.__doc__ or "" for name, form in FORMS.items()}
-    found |= decompose_dynamic_quantization.MEANINGS
-    found[DOMAIN, "MatMulNBits"] = "as MatMul with constant weights"
+def _decomposed() -> dict[tuple[str, str], str]:
+    """Return the meanings of operators that are replaced by others before lowering, by domain and name."""
+    meanings = {(DOMAIN, name): form.__doc__ or "" for name, form in FORMS.items()}
+    meanings |= decompose_dynamic_quantization.MEANINGS
+    meanings[DOMAIN, "MatMulNBits"] = "as MatMul with constant weights"
     for row in operators():
         if row.domain == CHANNELS_LAST:
-            found[row.domain, row.op_type] = f"as {row.op_type} between Transposes"
+            meanings[row.domain, row.op_type] = f"as {row.op_type} between Transposes"
         facts = facts_of_operator(row.domain, row.op_type)
         if facts.means is not None:
-            found[row.domain, row.op_type] = f"as {facts.means.operator[0]} between integers"
+            meanings[row.domain, row.op_type] = f"as {facts.means.operator[0]} between integers"
         elif facts.takes_integers and facts.effect is Effect.JOINS:
-            found[row.domain, row.op_type] = "as Concat between integers"
+            meanings[row.domain, row.op_type] = "as Concat between integers"
         elif row.domain and facts.effect in SCALE_EFFECTS:
-            found[row.domain, row.op_type] = "as the one of ONNX"
-    return found
+            meanings[row.domain, row.op_type] = "as the one of ONNX"
+    return meanings
 
 
 def write(folder: Path) -> None:

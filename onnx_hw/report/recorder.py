@@ -1,4 +1,4 @@
-"""What a build says on its way, for whoever looks and for its report."""
+"""Listener of a build that shows its progress and records it in the report."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from onnx_hw_tools.tools import Tool
 
 
 class Recorder:
-    """The listener of a build: hands on what it hears, and keeps it in the report.
+    """Listener that hands events on to ``progress`` and records them in the report.
 
     Attributes:
-        report: so far.
-        running: the stage under way.
+        report: the report so far.
+        running: the stage that is running.
     """
 
     running: Running
@@ -33,7 +33,7 @@ class Recorder:
 
     @contextmanager
     def stage(self, stage: Stage) -> Iterator[None]:
-        """A stage, with its seconds; one that fails has none."""
+        """Run a stage and record its duration; a stage that fails has none."""
         with self.progress.stage(stage) as self.running:
             yield
         self.note(seconds={**self.report.seconds, stage.value: round(self.running.seconds, 3)})
@@ -41,24 +41,24 @@ class Recorder:
             self.note(cached=(*self.report.cached, stage.value))
 
     def note(self, **sections: Any) -> None:
-        """Sections of the report."""
+        """Set sections of the report."""
         self.report = replace(self.report, **sections)
 
     def note_file(self, kind: str, name: str) -> None:
         self.note(files={**self.report.files, kind: name})
 
     def prove(self, **links: ChainLink) -> None:
-        """What became of links of the chain."""
+        """Set links of the chain of proof."""
         self.note(links=replace(self.report.links, **links))
 
     def fail(self, error: BaseException) -> None:
-        """The stage under way ended with an exception."""
-        known = as_user_error(error)
-        if known is None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
-            known = user_error("bug", f"this is a bug of onnx-hw: {type(error).__name__}: {error}")
-        self.note(failure=proof_chain.failure(self.running.stage.value, known))
-        if known is not None and known.exit_code is ExitCode.MISMATCH and self.running.stage is Stage.QUANTIZE:
-            self.prove(reference_golden=proof_chain.broken_reference_golden(known))
+        """Record that the running stage ended with an exception."""
+        user = as_user_error(error)
+        if user is None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
+            user = user_error("bug", f"this is a bug of onnx-hw: {type(error).__name__}: {error}")
+        self.note(failure=proof_chain.failure(self.running.stage.value, user))
+        if user is not None and user.exit_code is ExitCode.MISMATCH and self.running.stage is Stage.QUANTIZE:
+            self.prove(reference_golden=proof_chain.broken_reference_golden(user))
 
     def say(self, fact: str) -> None:
         self.running.fact = fact
@@ -68,7 +68,9 @@ class Recorder:
         self.note(warnings=(*self.report.warnings, f"{message}; {hint}"))
 
     def first_run(self, tool: Tool) -> None:
-        self.progress.warn(f"{tool.name} prepares itself for this machine", "only the first run takes half a minute")
+        self.progress.warn(
+            f"{tool.name} compiles itself for this machine", "only its first run takes half a minute longer"
+        )
 
     def log(self, file: Path) -> None:
         self.running.log = file

@@ -1,4 +1,4 @@
-"""The section of the report about who works when, and who waits for whom."""
+"""Section of the report about the activity of the cores over time: when each works, and what it waits for."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from onnx_hw.ir.design import Design
 from onnx_hw.timing.activity import activity
 
 FRAMES = 2
-STEPS = 240
+STEPS = 240  # of the time axis
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Cycles of the last frame in which a core does nothing because of another one."""
+    """Cycles of the last frame in which a core is idle because of another one."""
 
-    what: Annotated[str, "what it lacks: a token, or room for one"]
-    whom: Annotated[str, "name of the core that would have to act first; `source` or `sink` for the outside"]
+    what: Annotated[str, "what is missing: a token, or room for one"]
+    whom: Annotated[str, "name of the core that must act first; `source` or `sink` for the outside"]
     cycles: Annotated[int, "clock cycles of the frame"]
 
 
 @dataclass(frozen=True)
 class CoreActivity:
-    """When a core is at work."""
+    """Activity of a core over time."""
 
     name: Annotated[str, "name of the node"]
     frames: Annotated[
         tuple[str, ...],
-        "a text per frame, of a digit per step: 0 for nothing, 9 for work on this frame in every cycle of the step",
+        "one text per frame with one digit per step: 0 for idle, 9 for work on this frame in every cycle of the step",
     ]
     waits: Annotated[tuple[Waiting, ...], "what it waits for, the longest first"]
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """A few frames from reset, offered as fast as they are taken; predicted."""
+    """Activity of all cores for a few frames from reset, offered as fast as they are taken; predicted."""
 
     cycles: Annotated[int, "clock cycles from reset to the last event of the last frame"]
     step_cycles: Annotated[int, "clock cycles of a step"]
@@ -45,25 +45,25 @@ class Timeline:
 
 
 def describe_timeline(design: Design) -> Timeline | None:
-    """None for frames that are too long to be looked at."""
-    found = activity(design, FRAMES, STEPS)
-    if found is None:
+    """Return the section; None for frames that are too long to be looked at."""
+    prediction = activity(design, FRAMES, STEPS)
+    if prediction is None:
         return None
     return Timeline(
-        found.cycles,
-        found.step,
+        prediction.cycles,
+        prediction.step,
         tuple(
             CoreActivity(
                 name,
                 tuple(map(_digits, shares)),
-                tuple(Waiting(wait.what, wait.whom, wait.cycles) for wait in found.waits[name]),
+                tuple(Waiting(wait.what, wait.whom, wait.cycles) for wait in prediction.waits[name]),
             )
-            for name, shares in found.shares.items()
+            for name, shares in prediction.shares.items()
         ),
     )
 
 
 def _digits(shares: np.ndarray) -> str:
-    """What is not nothing is 1 at least."""
+    """Return one digit per share; a share above 0 gets 1 at least."""
     digits = np.where(shares > 0, np.clip(np.rint(9 * shares), 1, 9), 0).astype(int)
     return "".join(map(str, digits))

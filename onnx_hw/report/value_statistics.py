@@ -1,4 +1,4 @@
-"""What tensors hold for given frames: how much of their range is used, and how much is cut off at its ends."""
+"""Statistics of the values of tensors for given frames: use of the range, and share that is cut off at its ends."""
 
 from __future__ import annotations
 
@@ -13,45 +13,46 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.samples.read_samples import frame_count
 
-MACS_AT_MOST = 100_000_000
-"""Of all frames that are looked at: about a second of golden."""
+MAX_MACS = 100_000_000
+"""Number of multiply-accumulates of all frames that are looked at: about a second of golden."""
 
-VALUES_AT_MOST = 10_000_000
-"""Of all tensors and frames, for they are all there at once."""
+MAX_VALUES = 10_000_000
+"""Number of values of all tensors and frames, which are held in memory at once."""
 
-FRAMES_AT_MOST = 64
-BINS = 16
+MAX_FRAMES = 64
+BINS = 16  # of the histogram
 
 
 @dataclass(frozen=True)
 class ValueStatistics:
-    """The integers of a tensor for the samples of the user."""
+    """Statistics of the integers of a tensor for the samples of the user."""
 
     frames: Annotated[int, "frames that were looked at"]
-    low: Annotated[int, "the least integer there was"]
-    high: Annotated[int, "the greatest one"]
-    at_low: Annotated[float, "share of the integers at the lower end of the range, 0..1: there, numbers are cut off"]
+    low: Annotated[int, "the least integer"]
+    high: Annotated[int, "the greatest integer"]
+    at_low: Annotated[float, "share of the integers at the lower end of the range, where numbers are cut off, 0..1"]
     at_high: Annotated[float, "share of the integers at the upper end of the range, 0..1"]
-    histogram: Annotated[str, "a digit for every 16th of the range: 0 for nothing, 9 for where most integers lie"]
+    histogram: Annotated[str, "one digit for every 16th of the range: 0 for no integer, 9 for the most frequent 16th"]
 
 
-def values_seen(network: Network, frames: Mapping[str, np.ndarray] | None) -> dict[str, ValueStatistics]:
-    """By tensor; none without frames.
+def value_statistics(network: Network, frames: Mapping[str, np.ndarray] | None) -> dict[str, ValueStatistics]:
+    """Return the statistics by tensor; empty without frames.
 
     Args:
-        frames: by graph input, (frames, *shape).
+        network: the network.
+        frames: samples by graph input, (frames, *shape), or None.
     """
     if not frames:
         return {}
     macs = sum(node.operator.macs for node in network.nodes)
     size = sum(tensor.size for tensor in network.tensors.values())
-    affordable = max(1, min(MACS_AT_MOST // max(1, macs), VALUES_AT_MOST // size))
-    count = min(frame_count(frames), FRAMES_AT_MOST, affordable)
+    affordable = max(1, min(MAX_MACS // max(1, macs), MAX_VALUES // size))
+    count = min(frame_count(frames), MAX_FRAMES, affordable)
     values = golden.trace(network, golden.integers_of(network, {name: array[:count] for name, array in frames.items()}))
-    return {name: _seen(network, name, values[name], count) for name in network.tensors}
+    return {name: _statistics(network, name, values[name], count) for name in network.tensors}
 
 
-def _seen(network: Network, name: str, values: np.ndarray, frames: int) -> ValueStatistics:
+def _statistics(network: Network, name: str, values: np.ndarray, frames: int) -> ValueStatistics:
     grid, type_ = network.grids.get(name), network.tensors[name].dtype
     low, high = (type_.min, type_.max) if grid is None else (grid.low, grid.high)
     edges = np.linspace(low - 0.5, high + 0.5, BINS + 1)
@@ -62,9 +63,10 @@ def _seen(network: Network, name: str, values: np.ndarray, frames: int) -> Value
 
 
 def sqnr_of(network: Network, known: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Signal to noise of tensors, from that of the model's values whose quantization they hold.
+    """Return the signal to noise ratio of tensors, from that of the model's values that they hold.
 
     Args:
+        network: the network.
         known: dB by name of the value; None where nothing differs.
     """
     named = {boundary.tensor: sub(r"/u?int\d+$", "", boundary.onnx_name) for boundary in network.held}

@@ -10,6 +10,7 @@ from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.report.collect import sections
 from onnx_hw.report.collect.design_sections import describe_ports
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from support.fixture_paths import EXAMPLES
 from support.hand_built_designs import alone
 
@@ -34,7 +35,7 @@ def test_the_model(design):
 
 
 def test_the_plan_is_consistent(design):
-    plan = sections.describe_plan(design)
+    plan = sections.describe_plan(design, ScheduleRequest())
     assert plan.macs == MACS
     assert plan.lanes == plan.multipliers.dsp + plan.multipliers.lut <= 8
     assert plan.mac_efficiency == pytest.approx(plan.macs / (plan.lanes * plan.interval_cycles))
@@ -56,8 +57,12 @@ def test_products_that_accumulate_nothing_are_no_mac_multipliers():
     """They take hardware multipliers, which stand beside their core and in the total of what the chip needs."""
     image = Tensor((2, 2, 4), Int(8))
     product = alone(Multiply(image, image), (2, 2), 3)
-    plan = sections.describe_plan(product)
+    plan = sections.describe_plan(product, ScheduleRequest())
     assert (plan.lanes, plan.multipliers.dsp, plan.multipliers.lut, plan.mac_efficiency) == (0, 0, 0, 0)
     assert [core.dsp for core in plan.nodes] == [product.resources().dsp] == [2]
     sums = alone(MatMul(image, np.ones((3, 4), np.int64)), (2, 3), 3)
-    assert sections.describe_plan(sums).multipliers.dsp == sections.describe_plan(sums).lanes == 6
+    assert (
+        sections.describe_plan(sums, ScheduleRequest()).multipliers.dsp
+        == sections.describe_plan(sums, ScheduleRequest()).lanes
+        == 6
+    )

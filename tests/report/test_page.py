@@ -65,7 +65,7 @@ def test_a_failure_is_said_first():
     broken = replace(FULL, failure=proof_chain.failure("synthesize", UserError(*problems)))
     text = words(checked(broken))
     places = [text.index(part) for part in ("failed in the stage synthesize", "30 multipliers of 28", "and <more>")]
-    assert places == sorted(places) and places[-1] < text.index("Why to believe it") < text.index("Core by core")
+    assert places == sorted(places) and places[-1] < text.index("Four links lead") < text.index("Core by core")
     tool = ToolProblem("tool-failed", "yosys failed", "log", "", "tools", ("ERROR: <oops>",))
     assert "ERROR: <oops>" in words(checked(replace(FULL, failure=proof_chain.failure("synthesize", UserError(tool)))))
 

@@ -14,9 +14,9 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.prove.circuit.check_run import Difference, Run
 from onnx_hw.prove.circuit.prove import Proof
-from onnx_hw.report.build_request import describe_asked
+from onnx_hw.report.build_request import describe_build_request
 from onnx_hw.report.collect.design_sections import describe_quantization
-from onnx_hw.report.value_statistics import FRAMES_AT_MOST, values_seen
+from onnx_hw.report.value_statistics import MAX_FRAMES, value_statistics
 from onnx_hw.runtime.options import BuildOptions
 from support.fixture_paths import EXAMPLES
 from support.sample_report import FULL
@@ -33,14 +33,14 @@ def design() -> Design:
 def test_every_tensor_is_counted(design: Design) -> None:
     network = design.network
     images = np.load(DIGITS / "digits_test.npz")["image"]
-    found = values_seen(network, {"image": images})
+    found = value_statistics(network, {"image": images})
     assert set(found) == set(network.tensors)
-    values = golden.trace(network, golden.integers_of(network, {"image": images[:FRAMES_AT_MOST]}))
+    values = golden.trace(network, golden.integers_of(network, {"image": images[:MAX_FRAMES]}))
     for name, seen in found.items():
         array, grid = values[name], network.grids.get(name)
         dtype = network.tensors[name].dtype
         ends = (grid.low, grid.high) if grid else (dtype.min, dtype.max)
-        assert (seen.frames, seen.low, seen.high) == (FRAMES_AT_MOST, array.min(), array.max())
+        assert (seen.frames, seen.low, seen.high) == (MAX_FRAMES, array.min(), array.max())
         shares = [sum(value == end for value in array.ravel().tolist()) / array.size for end in ends]
         assert [seen.at_low, seen.at_high] == pytest.approx(shares, abs=1e-6)
         width = (ends[1] - ends[0] + 1) / 16
@@ -49,17 +49,17 @@ def test_every_tensor_is_counted(design: Design) -> None:
         assert "9" in seen.histogram
     relu = found["conv1_int8"]
     assert relu.at_low > 0.2 and relu.at_high < 0.05  # what was negative
-    assert values_seen(network, None) == {}
+    assert value_statistics(network, None) == {}
 
 
-@pytest.mark.parametrize("limit", ["MACS_AT_MOST", "VALUES_AT_MOST"])
+@pytest.mark.parametrize("limit", ["MAX_MACS", "MAX_VALUES"])
 def test_of_a_large_network_fewer_frames_are_looked_at(
     design: Design, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images = np.load(DIGITS / "digits_test.npz")["image"]
-    sizes = {"MACS_AT_MOST": 23_680, "VALUES_AT_MOST": sum(t.size for t in design.network.tensors.values())}
+    sizes = {"MAX_MACS": 23_680, "MAX_VALUES": sum(t.size for t in design.network.tensors.values())}
     monkeypatch.setattr(f"onnx_hw.report.value_statistics.{limit}", 3 * sizes[limit] + 1)
-    assert {seen.frames for seen in values_seen(design.network, {"image": images}).values()} == {3}
+    assert {seen.frames for seen in value_statistics(design.network, {"image": images}).values()} == {3}
 
 
 def test_a_file_that_cannot_be_read_is_somebody_else_s_to_complain_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,9 +67,9 @@ def test_a_file_that_cannot_be_read_is_somebody_else_s_to_complain_of(monkeypatc
         raise PermissionError
 
     options = BuildOptions(model=DIGITS / "digits.onnx", folding=DIGITS)
-    assert set(describe_asked(options).sha256) == {"model"}
+    assert set(describe_build_request(options).sha256) == {"model"}
     monkeypatch.setattr("pathlib.Path.open", refuse)
-    assert describe_asked(options).sha256 == {}
+    assert describe_build_request(options).sha256 == {}
 
 
 def test_noise_stands_beside_the_tensor_that_holds_the_value() -> None:

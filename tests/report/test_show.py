@@ -45,8 +45,8 @@ def test_full_summary():
         " speed      69,444 frames/s, first result after 25 µs, at 80 MHz; multipliers busy 57%\n"
         " bitstream  digits-ecp5/top.bit\n"
         " report     digits-ecp5/report.json\n"
-        " next       load the bitstream; `io` in the report says what its streams carry, and how integers stand for "
-        "numbers\n"
+        " next       load the bitstream; `io` in the report describes its streams, and the numbers that integers "
+        "stand for\n"
     )
 
 

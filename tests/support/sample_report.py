@@ -12,7 +12,7 @@ from onnx_hw.report.model import (
     LoopSection,
     ModelSection,
     Multipliers,
-    OutputLikeness,
+    OutputFidelity,
     PortSection,
     Quantization,
     QuantizedTensor,
@@ -21,7 +21,7 @@ from onnx_hw.report.model import (
     SearchSection,
     Simulation,
     Synthesis,
-    TensorLikeness,
+    TensorFidelity,
 )
 from onnx_hw.report.proof_chain import ChainLink, ChainLinks
 from onnx_hw.report.timeline import CoreActivity, Timeline, Waiting
@@ -73,10 +73,10 @@ FULL = Report(
         equal=7_998,
         one_step=2,
         worst=1,
-        outputs=(OutputLikeness("probabilities", 40, 38, 0.004, 51.5),),
+        outputs=(OutputFidelity("probabilities", 40, 38, 0.004, 51.5),),
         float_model=FloatModel(
-            (OutputLikeness("probabilities", 40, 0, 0.08, 31.2),),
-            (TensorLikeness("conv2", 28.4), TensorLikeness("image", None)),
+            (OutputFidelity("probabilities", 40, 0, 0.08, 31.2),),
+            (TensorFidelity("conv2", 28.4), TensorFidelity("image", None)),
             (Loss("conv2", "weights", 8, 33.1, 0.61, 0.0, '"conv2" = 10 under [weights] of --precision gains 3.7 dB'),),
         ),
     ),

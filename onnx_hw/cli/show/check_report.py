@@ -1,4 +1,4 @@
-"""What ``onnx-hw check`` answers: the verdict of the specification, and the obstacles to a circuit."""
+"""Result of ``onnx-hw check``: the verdict of the specification, and the obstacles to a circuit."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from onnx_hw.messages.text import abridged, to_json
 from onnx_hw.onnx.load.check_file import CheckReport
 from onnx_hw.report.fact import Fact
 
-LONGEST_ENTRY = 200  # characters of a value's name and type
+MAX_ENTRY = 200  # characters of a value's name and type
 
 
 @dataclass(frozen=True)
-class Checked:
-    """Both halves of the answer.
+class CheckResult:
+    """Result of both checks.
 
     Attributes:
-        report: what the file is, as ONNX.
-        obstacles: why no circuit can be built of it; None when that was not asked, or the file is not accepted.
+        report: result of the check against the ONNX specification.
+        obstacles: reasons why no circuit can be built; None where that was not checked, or the file is not valid.
     """
 
     report: CheckReport
@@ -32,25 +32,25 @@ class Checked:
         return (*self.report.problems, *(self.obstacles or ()))
 
     def to_json(self) -> str:
-        """The report's keys, and ``obstacles``."""
+        """Return JSON with the keys of ``report``, and ``obstacles``."""
         obstacles = None if self.obstacles is None else [asdict(obstacle) for obstacle in self.obstacles]
         return to_json({**self.report.to_json(), "obstacles": obstacles})
 
     def shown(self) -> Group:
-        """The verdict, and what the file holds."""
+        """Return the verdict and the contents of the file, for the terminal."""
         report = self.report
         verdict = Text(f"{abridged(report.path)}: {self._verdict()}")
         facts = _summary(report) if report.summary else {}
         notes = [Fact("note", Text(note)) for note in report.notes]
-        return Group(verdict, *(Fact(name, Text(said)) for name, said in facts.items()), *notes)
+        return Group(verdict, *(Fact(name, Text(text)) for name, text in facts.items()), *notes)
 
     def _verdict(self) -> str:
         number = len(self.problems)
-        found = f"{number} problem{'s' if number != 1 else ''}"
+        problems = f"{number} problem{'s' if number != 1 else ''}"
         if not self.report.valid:
-            return f"not a valid ONNX model, {found}"
+            return f"not a valid ONNX model, {problems}"
         if self.problems:
-            return f"valid ONNX that cannot be built, {found}"
+            return f"valid ONNX that cannot be built, {problems}"
         return "valid ONNX" if self.obstacles is None else "can be built"
 
 
@@ -69,4 +69,4 @@ def _summary(report: CheckReport) -> dict[str, str]:
 
 
 def _named(entry: str) -> str:
-    return abridged(entry, LONGEST_ENTRY)
+    return abridged(entry, MAX_ENTRY)

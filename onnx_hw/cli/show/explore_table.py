@@ -1,4 +1,4 @@
-"""What came of many builds: ``explore.json``, ``explore.html`` and the table on the terminal."""
+"""Tables of ``onnx-hw explore`` on the terminal."""
 
 from __future__ import annotations
 
@@ -17,19 +17,23 @@ if TYPE_CHECKING:
 
 BOARD = "--board"
 COLUMNS = {"--multipliers": "lanes"}
-"""Names of columns that differ from the option."""
-LEFT_OUT = {"--seed": "1"}
-"""What an option is where a choice does not say it."""
-NAMED = 6  # choices of which the same is said, before the others are counted
+"""Headings of columns that differ from the option, by option."""
+
+DEFAULTS = {"--seed": "1"}
+"""Values of options that a choice may leave out."""
+
+MAX_NAMED = 6  # choices in a line that have the same outcome; the others are counted
 
 
 def shown(rows: Sequence[ExploreRow], most: int | None = None) -> Group:
-    """The rows as a table, of each what distinguishes it; dim what is not in front, with a mark at the knee.
+    """Return the rows as a table, with the options in which they differ.
 
-    Rows that have ended, or are not ready, are named below it, those together of which the same is to say.
+    Rows that are not on the Pareto front are dim; the knee has a mark. Rows that have ended, or are not ready, are
+    named below the table, together where they have the same outcome.
 
     Args:
-        most: lines that there is place for.
+        rows: the rows.
+        most: greatest number of lines; None for any.
     """
     rows, options = ordered(rows), distinguishing(rows)
     below = _below(rows, options)
@@ -57,7 +61,7 @@ def shown(rows: Sequence[ExploreRow], most: int | None = None) -> Group:
 
 
 def distinguishing(rows: Sequence[ExploreRow]) -> list[str]:
-    """The options in which rows differ; the board where they do not, so that a row has a name."""
+    """Return the options in which rows differ; the board where they do not, so that a row has a name."""
     choices = [_settings(row) for row in rows]
     names = dict.fromkeys(name for choice in choices for name in choice)
     return [name for name in names if len({choice.get(name) for choice in choices}) > 1] or [BOARD]
@@ -70,33 +74,32 @@ def _settings(row: ExploreRow) -> dict[str, str]:
 
 def _values(row: ExploreRow, options: Sequence[str]) -> list[str]:
     settings = _settings(row)
-    return [settings.get(option, LEFT_OUT.get(option, "-")) for option in options]
+    return [settings.get(option, DEFAULTS.get(option, "-")) for option in options]
 
 
 def _below(rows: Sequence[ExploreRow], options: Sequence[str]) -> list[Text]:
-    """``refused: too few lanes: hx8k 2; icebreaker 2``"""
-    told: dict[str, list[str]] = {}
+    """Return lines such as ``refused: too few lanes: hx8k 2; icebreaker 2``."""
+    outcomes: dict[str, list[str]] = {}
     for row in rows:
         if said(row):
-            told.setdefault(said(row), []).append(" ".join(_values(row, options)))
+            outcomes.setdefault(said(row), []).append(" ".join(_values(row, options)))
     lines = []
-    for what, names in told.items():
-        others = len(names) - NAMED
-        all_named = "; ".join(names[:NAMED]) + (f"; {others} more" if others > 0 else "")
-        lines.append(Text(f"{what}: {all_named}", "dim"))
+    for outcome, names in outcomes.items():
+        others = len(names) - MAX_NAMED
+        all_named = "; ".join(names[:MAX_NAMED]) + (f"; {others} more" if others > 0 else "")
+        lines.append(Text(f"{outcome}: {all_named}", "dim"))
     return lines
 
 
 def commands(rows: Sequence[ExploreRow]) -> Text:
-    """The lines that build what is in front."""
+    """Return the commands that build the rows on the Pareto front."""
     best = [row for row in ordered(rows) if row.best]
     lines = [f"{'◆' if row.knee else '•'} {row.command}" for row in best]
     return Text("\n".join(lines))
 
 
-def counted(made: Explored) -> Text:
-    """What it took."""
-    runs = made.tally.run
-    told = ", ".join(f"{count} {stage}" for stage, count in runs.items()) or "nothing run"
-    known = sum(made.tally.cached.values())
-    return Text(f"{len(made.rows)} choices: {told}; {known} in the store; {made.seconds:.0f} s", "dim")
+def counted(result: Explored) -> Text:
+    """Return the numbers of choices and of stages that were run or found in the store, and the seconds."""
+    stages = ", ".join(f"{count} {stage}" for stage, count in result.tally.run.items()) or "nothing run"
+    stored = sum(result.tally.cached.values())
+    return Text(f"{len(result.rows)} choices: {stages}; {stored} in the store; {result.seconds:.0f} s", "dim")

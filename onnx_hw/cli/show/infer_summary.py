@@ -1,4 +1,4 @@
-"""What came back from a board, on the terminal."""
+"""Summary of ``onnx-hw infer`` on the terminal."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
     from onnx_hw.timing.link_times import LinkTimesCheck
 
 
-def shown(made: Inferred) -> Text:
-    """The outputs, the cycles that the chip counted, and what went wrong on the wire."""
-    faults = made.faults
+def shown(result: Inferred) -> Text:
+    """Return the outputs, the cycles that the chip counted, and the faults on the wire."""
+    faults = result.faults
     lines = [
-        f"{made.frames:,} frames{', each as golden has it' if made.checked else ''}",
-        f"cycles from the first beat in to the last beat out: {_range(made.latencies)}",
-        f"cycles from frame to frame: {_range(made.intervals)}",
+        f"{result.frames:,} frames{', each equal to golden' if result.checked else ''}",
+        f"cycles from the first beat in to the last beat out: {_range(result.latencies)}",
+        f"cycles from frame to frame: {_range(result.intervals)}",
     ]
-    if made.timing is not None:
-        lines.append(_timing(made.timing))
+    if result.timing is not None:
+        lines.append(_timing(result.timing))
     if faults.broken or faults.missed or faults.silent:
         lines.append(
             f"on the wire: {faults.broken:,} broken packets, {faults.missed:,} missed, {faults.silent:,} silences, "
-            f"{faults.resent:,} sent again; all of it was mended"
+            f"{faults.resent:,} sent again; all faults were corrected"
         )
-    if made.checked:
-        lines += ["", f"for {FORM}:", "", block(made)]
-    text = described(made.outputs)
+    if result.checked:
+        lines += ["", f"for {FORM}:", "", block(result)]
+    text = described(result.outputs)
     return text.append("\n" if text.plain else "").append("\n".join(lines))
 
 
-def _timing(seen: LinkTimesCheck) -> str:
-    if seen.wrong:
-        frame, cycles = seen.wrong[0]
+def _timing(check: LinkTimesCheck) -> str:
+    if check.wrong:
+        frame, cycles = check.wrong[0]
         how = f"{abs(cycles):,} cycles {'later' if cycles > 0 else 'sooner'}"
         return (
-            f"by the firing law: {len(seen.wrong):,} of the first {seen.frames:,} frames are NOT as predicted; frame "
-            f"{frame:,} ended {how} than it can: is the clock's timing met? Then please report it"
+            f"by the firing law: {len(check.wrong):,} of the first {check.frames:,} frames are NOT as predicted; frame "
+            f"{frame:,} ended {how} than possible; if the clock's timing is met, please report this"
         )
-    bounds = f", {seen.frames - seen.exact:,} within bounds" if seen.exact < seen.frames else ""
+    bounds = f", {check.frames - check.exact:,} within bounds" if check.exact < check.frames else ""
     return (
-        f"by the firing law: {seen.latency:,} cycles where a frame is alone; of the first {seen.frames:,} frames "
-        f"{seen.exact:,} as predicted to the cycle{bounds}"
+        f"by the firing law: {check.latency:,} cycles for a frame alone; of the first {check.frames:,} frames "
+        f"{check.exact:,} as predicted to the cycle{bounds}"
     )
 
 

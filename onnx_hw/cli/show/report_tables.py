@@ -1,6 +1,6 @@
-"""The report on the terminal: cores with the bottleneck marked, resource bars, the timing verdict.
+"""Report on the terminal: cores with the bottleneck marked, resource bars, the timing verdict.
 
-Everything is understandable without colour.
+Nothing depends on colour alone.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from onnx_hw.report.utilization import usage
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.verilog_board import NO_CHIP
 
-BAR = 10  # characters
-LONGEST_CORE = 120  # characters of its name
-NAME = 22  # characters that the name of a core gets, if there are so many and any form of the table leaves them
+BAR_WIDTH = 10  # characters
+MAX_CORE_NAME = 120  # characters
+MIN_CORE_NAME = 22  # characters; a form of the table that leaves the names less is too wide
 
 
 class Form(NamedTuple):
-    """How much of the table of cores there is.
+    """Form of the table of cores.
 
     Attributes:
-        gap: characters between columns.
+        gap: number of characters between columns.
         optional: whether optional columns are shown.
-        mark: of the busiest core.
+        mark: mark of the busiest core.
     """
 
     gap: int
@@ -46,11 +46,11 @@ class Form(NamedTuple):
 
 
 FORMS = (Form(3, True, "← bottleneck"), Form(2, True, "←"), Form(1, True, "←"), Form(1, False, "←"))
-"""From wide to narrow."""
+"""All forms, from wide to narrow."""
 
 
 def summary(report: Report, folder: Path) -> Group:
-    """What is printed below the stage lines of a build written to ``folder``."""
+    """Return what is printed below the stage lines of a build that was written to ``folder``."""
     return Group(*(part for block in _blocks(report, folder) for part in (Text(""), block)))
 
 
@@ -80,7 +80,7 @@ def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
 
 @dataclass(frozen=True)
 class Cores:
-    """One line a core, the busiest one marked, and a total; names are shortened where there is no room for them."""
+    """Table of one line per core, the busiest one marked, and a total; names are shortened to fit."""
 
     design: DesignSection
 
@@ -95,7 +95,7 @@ class Cores:
             columns = self._columns(form)
             others = sum(max(map(len, cells)) for _, cells in columns)
             room = width - others - form.gap * len(columns)
-            if room >= min(longest, NAME):
+            if room >= min(longest, MIN_CORE_NAME):
                 break
         table = Table(box=None, pad_edge=False, padding=(0, form.gap - 1, 0, 1), header_style="bold")
         table.add_column(names[0], no_wrap=True)
@@ -103,7 +103,7 @@ class Cores:
             left, style = format_ is CellFormat.TEXT, None if heading else "yellow"
             table.add_column(heading, justify="left" if left else "right", no_wrap=True, style=style)
         for name, *cells in zip(names[1:], *(cells[1:] for _, cells in columns), strict=True):
-            table.add_row(Text(_fitted(name, min(room, LONGEST_CORE))), *map(Text, cells))
+            table.add_row(Text(_fitted(name, min(room, MAX_CORE_NAME))), *map(Text, cells))
         table.rows[-1].style = "bold"
         return table
 
@@ -122,45 +122,45 @@ class Cores:
 
 
 def _fitted(name: str, room: int) -> str:
-    """A name in so many cells of a terminal, of which a character may take two."""
+    """Return a name in at most ``room`` cells of a terminal; a character may take two."""
     shown = abridged(name, max(2, room - 3))
     return shown if cell_len(shown) <= room else abridged(name, max(2, (room - 3) // 2))
 
 
 def resources(report: Report) -> Group:
-    """A bar for each resource that is used: of the synthesized circuit, else as estimated."""
+    """Return a bar for each resource that is used: of the synthesized circuit, else as estimated."""
     estimated = "" if report.synthesis is not None else "  (estimated)"
     return Group(*(bar(use.name, use.used, use.available, estimated) for use in usage(report)))
 
 
 def bar(name: str, used: int, available: int, remark: str = "") -> Text:
-    """`` LUT4   [=         ]   9 %   7,120 of 83,640``; full bars are red."""
+    """Return a bar such as `` LUT4   [=         ]   9 %   7,120 of 83,640``; full bars are red."""
     share = used / available if available else 1.0
-    filled = min(BAR, max(1, round(share * BAR)))
+    filled = min(BAR_WIDTH, max(1, round(share * BAR_WIDTH)))
     style = "red" if used > available else "yellow" if share > 0.9 else "green"
     line = Text(f" {name:<5} [")
     line.append("=" * filled, style)
-    return line.append(f"{' ' * (BAR - filled)}] {share:>4.0%}  {used:>7,} of {available:,}{remark}")
+    return line.append(f"{' ' * (BAR_WIDTH - filled)}] {share:>4.0%}  {used:>7,} of {available:,}{remark}")
 
 
 def next_step(report: Report, folder: Path) -> str:
-    """What somebody with such a build, in ``folder``, does now."""
+    """Return what to do next with such a build in ``folder``."""
     if report.board.device == NO_CHIP:
-        made = next((name for name in ("shell", "verilog") if name in report.files), None)
-        unmade = "leave out --stop-after for the Verilog, which yosys writes"
-        return unmade if made is None else f"put {made}/ in a design of your own"
+        verilog = next((name for name in ("shell", "verilog") if name in report.files), None)
+        without = "leave out --stop-after for the Verilog, which yosys writes"
+        return without if verilog is None else f"put {verilog}/ in a design of your own"
     if "bitstream" not in report.files:
         return "leave out --stop-after for a bitstream"
     if report.synthesis is not None and not report.synthesis.timing_met:
         return "run it at a slower clock, or build it with fewer lanes: --multipliers"
     if report.serial is not None:
-        infers = f"`onnx-hw infer {folder} --inputs X.npz`"
-        return f"`onnx-hw program {folder}{_options_of_program(report)}` puts the bitstream on the board, then {infers}"
-    return "load the bitstream; `io` in the report says what its streams carry, and how integers stand for numbers"
+        infer = f"`onnx-hw infer {folder} --inputs X.npz`"
+        return f"`onnx-hw program {folder}{_options_of_program(report)}` puts the bitstream on the board, then {infer}"
+    return "load the bitstream; `io` in the report describes its streams, and the numbers that integers stand for"
 
 
 def _options_of_program(report: Report) -> str:
-    """Without which it refuses: some boards are programmed through their flash only, others are the user's own."""
+    """Return the options it needs: some boards are programmed only through their flash, others are the user's own."""
     name = report.board.name
     if name not in onnx_hw_boards.names():
         return " --board FILE.py"
@@ -168,35 +168,35 @@ def _options_of_program(report: Report) -> str:
     return " --flash" if isinstance(board, LinkedBoard) and board.loader.memory is None else ""
 
 
-def verdict(made: Synthesis) -> Fact:
-    """The clock that was reached, against the one that was wanted; only for a routed circuit."""
-    passed = bool(made.timing_met)
-    line = Text(f"{made.fmax_mhz:.1f} MHz, ")
+def verdict(synthesis: Synthesis) -> Fact:
+    """Return the clock of a routed circuit, against the one that was asked for."""
+    passed = bool(synthesis.timing_met)
+    line = Text(f"{synthesis.fmax_mhz:.1f} MHz, ")
     line.append("PASS" if passed else "FAIL", "bold green" if passed else "bold red")
-    return Fact("clock", line.append(f" at {made.target_mhz:g} MHz"))
+    return Fact("clock", line.append(f" at {synthesis.target_mhz:g} MHz"))
 
 
 def speed(design: DesignSection) -> Fact:
-    """Frames per second and time to the first result at the clock the build aims at."""
+    """Return frames per second and time to the first result, at the clock that the build aims at."""
     hertz = design.clock_mhz * 1e6
     asked = f" ({design.frames_per_second_asked:,g} asked)" if design.frames_per_second_asked is not None else ""
-    said = (
+    text = (
         f"{design.frames_per_second:,.0f} frames/s{asked}, first result after "
         f"{_duration(design.latency_cycles / hertz)}, at {design.clock_mhz:g} MHz; "
         f"multipliers busy {design.mac_efficiency:.0%}"
     )
-    return Fact("speed", Text(said))
+    return Fact("speed", Text(text))
 
 
 def link(serial: Serial) -> Fact:
-    """What the link to the host carries, and which of the two limits."""
+    """Return what the link to the host carries, and whether it or the circuit is the limit."""
     limit = "it is the limit" if serial.limit == "link" else "the circuit is the limit"
-    said = f"{serial.baud:,} baud carry {serial.frames_per_second:,.0f} frames/s of {serial.bytes_in:,} bytes in, "
-    return Fact("link", Text(f"{said}{serial.bytes_out:,} out: {limit}"))
+    text = f"{serial.baud:,} baud carry {serial.frames_per_second:,.0f} frames/s of {serial.bytes_in:,} bytes in, "
+    return Fact("link", Text(f"{text}{serial.bytes_out:,} out: {limit}"))
 
 
 def accuracy(measured: Accuracy) -> Fact:
-    """Right answers of the model, of the integer network and of the circuit."""
+    """Return the shares of right answers of the model, of the integer network and of the circuit."""
     line = f"model {measured.reference:.2%}, golden {measured.golden:.2%} of {measured.samples:,} samples"
     if measured.circuit is not None:
         line += f"; circuit {measured.circuit:.2%} of {measured.circuit_samples:,}"
@@ -204,7 +204,7 @@ def accuracy(measured: Accuracy) -> Fact:
 
 
 def fidelity(measured: FloatModel) -> Fact:
-    """What quantization costs: the worst output and the worst tensor."""
+    """Return the fidelity to the float model: of the worst output and of the worst tensor."""
     noisy = [output.sqnr_db for output in measured.outputs if output.sqnr_db is not None]
     line = f"{f'{min(noisy):.1f} dB' if noisy else 'no difference'} to the float model's outputs"
     for tensor in measured.tensors[:1]:

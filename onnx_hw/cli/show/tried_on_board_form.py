@@ -1,4 +1,4 @@
-"""What a user may paste who has tried a build on a board."""
+"""Form that a user who has tried a build on a board may paste into an issue."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ FORM = "a new issue, `Tried on a board`"
 SIMULATED = "sim"
 
 
-def block(made: Inferred) -> str:
-    """Lines of Markdown for the form, or to see what they would be: of a build that was compared with golden."""
-    device, faults = made.device, made.faults
+def block(result: Inferred) -> str:
+    """Return lines of Markdown for the form, from a run that was compared with golden."""
+    device, faults = result.device, result.faults
     where = "simulated, no board" if device.port == SIMULATED else device.port
     lines = [
         f"onnx-hw {__version__}: {device.design} on {device.board}, design {device.digest}",
         f"port: {where}, {device.baud:,} baud; {platform.system()} on {platform.machine()}",
-        f"frames: {made.frames:,} of {made.frames:,} as golden",
+        f"frames: {result.frames:,} of {result.frames:,} as golden",
     ]
-    if made.timing is not None:
-        lines.append(f"cycles: {made.timing.exact:,} of {made.timing.frames:,} as predicted, {_paces(made)}")
+    if result.timing is not None:
+        lines.append(f"cycles: {result.timing.exact:,} of {result.timing.frames:,} as predicted, {_paces(result)}")
     wire = (faults.broken, faults.missed, faults.silent, faults.resent)
     lines.append("wire: {:,} broken packets, {:,} missed, {:,} silences, {:,} sent again".format(*wire))
     return "\n".join(["```", *lines, "```"])
 
 
-def _paces(made: Inferred) -> str:
-    return f"{median(made.intervals):,.0f} from frame to frame" if made.intervals else "one frame alone"
+def _paces(result: Inferred) -> str:
+    return f"{median(result.intervals):,.0f} from frame to frame" if result.intervals else "one frame alone"

@@ -1,4 +1,4 @@
-"""What ``onnx-hw verify`` found, on the terminal."""
+"""Summary of ``onnx-hw verify`` on the terminal."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from onnx_hw.commands.verify import Verified
 
 
-def shown(found: Verified) -> Group:
-    """What was compared, how fast, and how many answers were right."""
-    of = f" ({found.samples:,} samples, again and again)" if 0 < found.samples < found.frames else ""
-    of = " (random)" if not found.samples else of
-    rate = found.frames / found.seconds if found.seconds else 0.0
-    told = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
-    runs = "one run" if found.runs == 1 else f"{found.runs:,} runs"
+def shown(result: Verified) -> Group:
+    """Return what was compared, how fast, and the share of right answers."""
+    source = f" ({result.samples:,} samples, repeated)" if 0 < result.samples < result.frames else ""
+    source = " (random)" if not result.samples else source
+    rate = result.frames / result.seconds if result.seconds else 0.0
+    shown_rate = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+    runs = "one run" if result.runs == 1 else f"{result.runs:,} runs"
     facts = [
-        Fact("proof", Text(f"{found.values:,} values and {found.firings:,} firings, 0 wrong, in {runs}")),
-        Fact("frames", Text(f"{found.frames:,}{of}, {told} a second, {found.engine}")),
+        Fact("proof", Text(f"{result.values:,} values and {result.firings:,} firings, 0 wrong, in {runs}")),
+        Fact("frames", Text(f"{result.frames:,}{source}, {shown_rate} a second, {result.engine}")),
     ]
-    if found.labelled:
-        golden, circuit = found.golden_right / found.labelled, found.circuit_right / found.labelled
-        said = f"golden {golden:.2%}, circuit {circuit:.2%} of {found.labelled:,} samples"
-        facts.append(Fact("accuracy", Text(said)))
+    if result.labelled:
+        golden, circuit = result.golden_right / result.labelled, result.circuit_right / result.labelled
+        shares = f"golden {golden:.2%}, circuit {circuit:.2%} of {result.labelled:,} samples"
+        facts.append(Fact("accuracy", Text(shares)))
     return Group(*facts)

@@ -1,4 +1,4 @@
-"""Sections of the report that follow from a ``Network`` or a ``Design`` alone."""
+"""Sections of the report that are made from a ``Network`` or a ``Design`` alone."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from onnx_hw.report.model import (
     Quantization,
     QuantizedTensor,
 )
-from onnx_hw.report.value_statistics import sqnr_of, values_seen
+from onnx_hw.report.value_statistics import sqnr_of, value_statistics
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 
 def describe_ports(design: Design) -> tuple[PortSection, ...]:
-    """The streams into the circuit, then those out of it."""
+    """Return the streams into the circuit, then those out of it."""
     network = design.network
     edges, names = {edge.tensor: edge for edge in design.edges()}, edge_names(design)
     ports = []
@@ -60,29 +60,38 @@ def describe_ports(design: Design) -> tuple[PortSection, ...]:
 
 
 def irregular_orders(design: Design) -> str:
-    """JSON: by stream and value, the place in the flat value of every element; empty if all orders are loop nests."""
+    """Return JSON: by stream and value, the index in the flat value of every element.
+
+    The text is empty if all orders are loop nests.
+    """
     names = edge_names(design)
-    found: dict[str, dict[str, list[int]]] = {}
+    orders: dict[str, dict[str, list[int]]] = {}
     for boundary in (*design.network.inputs, *design.network.outputs):
         if not boundary.host_order.loops:
-            found.setdefault(names[boundary.tensor], {})[boundary.onnx_name] = boundary.order.tolist()
-    return f"{json.dumps(found)}\n" if found else ""
+            orders.setdefault(names[boundary.tensor], {})[boundary.onnx_name] = boundary.order.tolist()
+    return f"{json.dumps(orders)}\n" if orders else ""
 
 
 def describe_quantization(
     network: Network, frames: Mapping[str, np.ndarray] | None = None, sqnr: Mapping[str, float | None] | None = None
 ) -> Quantization:
-    """Every tensor with its integer type and, where it has one, its scale.
+    """Return every tensor with its integer type and, where it has one, its scale.
 
     Args:
-        frames: samples by graph input, to be looked at; None for none.
-        sqnr: signal to noise of values of the float model, by name.
+        network: the network.
+        frames: samples by graph input for the statistics of values; None for none.
+        sqnr: signal to noise ratio of values of the float model, dB, by name.
     """
-    seen, noise = values_seen(network, frames), sqnr_of(network, sqnr or {})
+    statistics, noise = value_statistics(network, frames), sqnr_of(network, sqnr or {})
     return Quantization(
         tuple(
             QuantizedTensor(
-                name, tensor.dtype.bits, tensor.dtype.signed, *_scaling(network, name), seen.get(name), noise.get(name)
+                name,
+                tensor.dtype.bits,
+                tensor.dtype.signed,
+                *_scaling(network, name),
+                statistics.get(name),
+                noise.get(name),
             )
             for name, tensor in network.tensors.items()
         )
@@ -97,12 +106,13 @@ def describe_design(
     request: ScheduleRequest,
     max_fill: Mapping[str, int] | None = None,
 ) -> DesignSection:
-    """The plan.
+    """Return the section about the plan.
 
     Args:
-        interval_cycles, latency_cycles: what the timing predicts, in clock cycles.
+        design: the design.
+        interval_cycles, latency_cycles: predicted clock cycles.
         request: request to the scheduler.
-        max_fill: by edge, the most beats its FIFO held in the simulation.
+        max_fill: greatest number of beats that a FIFO held in the simulation, by edge; None before it.
     """
     network, fills = design.network, max_fill or {}
     edges = {edge.tensor: edge for edge in design.edges()}
@@ -110,7 +120,7 @@ def describe_design(
     work = costs.mac_lanes * interval_cycles
     modules = module_names(design)
     cores = tuple(_core(design, node, modules[node.name]) for node in network.nodes)
-    dsp = sum(core.dsp for core in cores if core.lanes)  # what multiplies, but accumulates nothing, has some, too
+    dsp = sum(core.dsp for core in cores if core.lanes)  # without those that only scale
     return DesignSection(
         clock_mhz=design.clock_mhz,
         macs=design.macs,
@@ -130,10 +140,10 @@ def describe_design(
 
 
 def layout(boundary: Boundary) -> str:
-    """The order in which the stream walks the axes of the ONNX value, slowest first; ``permuted`` if it is none."""
-    places = np.arange(boundary.order.size).reshape(boundary.onnx_shape)
-    for axes in permutations(range(places.ndim)):
-        if np.array_equal(places.transpose(axes).reshape(-1), boundary.order):
+    """Return the order of the ONNX value's axes on the stream, slowest first; else ``permuted``."""
+    indices = np.arange(boundary.order.size).reshape(boundary.onnx_shape)
+    for axes in permutations(range(indices.ndim)):
+        if np.array_equal(indices.transpose(axes).reshape(-1), boundary.order):
             return ",".join(map(str, axes))
     return "permuted"
 
@@ -180,7 +190,7 @@ def _onnx_nodes(model: Model | None) -> tuple[str, ...]:
 
 
 def _scaling(network: Network, tensor: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Scales and zero points; these are integers where they can be."""
+    """Return scales and zero points; the latter are integers where they can be."""
     grid = network.grids.get(tensor)
     if grid is None:
         return (), ()

@@ -21,7 +21,7 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
 from onnx_hw.prove.circuit.prove import Proof
-from onnx_hw.report.build_request import describe_asked
+from onnx_hw.report.build_request import describe_build_request
 from onnx_hw.report.collect.design_sections import (
     describe_design,
     describe_ports,
@@ -53,8 +53,8 @@ from onnx_hw_tools import tools
 
 __all__ = [
     "describe_accuracy",
-    "describe_asked",
     "describe_board",
+    "describe_build_request",
     "describe_model",
     "describe_plan",
     "describe_ports",
@@ -73,15 +73,16 @@ __all__ = [
 ]
 
 FRAMES_AHEAD = 3
-"""The interval is predicted between the last two of so many frames."""
+"""Number of frames that are predicted; the interval is that between the last two."""
 
 
 def empty_model(path: Path) -> ModelSection:
+    """Return the section of a model that has not been read yet."""
     return ModelSection(path.stem, 0, 0)
 
 
 def parameters(model: Model) -> int:
-    """How many weights and biases there are: numbers in constants, but for scales, zero points and shapes."""
+    """Return the number of weights and biases: numbers in constants, but for scales, zero points and shapes."""
     scaling = {name for node in model.graph.nodes if facts_of(node).effect in SCALE_EFFECTS for name in node.inputs[1:]}
     return sum(
         int(array.size)
@@ -102,7 +103,7 @@ def describe_board(board: Board) -> BoardSection:
 
 
 def describe_serial(design: Design, board: Board) -> Serial | None:
-    """The link of a board that has one, and which of the two is slower."""
+    """Return the link of a board, and whether it or the circuit is slower; None for a board without one."""
     if not isinstance(board, LinkedBoard):
         return None
     link = link_of(design, design.clock_mhz)
@@ -112,10 +113,12 @@ def describe_serial(design: Design, board: Board) -> Serial | None:
 
 
 def describe_plan(design: Design, request: ScheduleRequest, proof: Proof | None = None) -> DesignSection:
-    """The plan, with its predicted cycles, and what the simulation saw of the FIFOs.
+    """Return the section about the plan, with predicted cycles, and the fill of the FIFOs in the simulation.
 
     Args:
+        design: the design.
         request: request to the scheduler.
+        proof: the simulation; None before it.
     """
     prediction = Frames(design).times(FRAMES_AHEAD, interval=0)
     fills: dict[str, int] = {}
@@ -132,7 +135,7 @@ def describe_plan(design: Design, request: ScheduleRequest, proof: Proof | None 
 
 
 def describe_proof(proof: Proof) -> Simulation:
-    """All runs together; interval and latency of the one at full rate."""
+    """Return the section about all runs together; interval and latency are those of the run at full rate."""
     first = proof.runs[0]
     return Simulation(
         engine=proof.engine,
@@ -151,7 +154,7 @@ def describe_proof(proof: Proof) -> Simulation:
 def describe_synthesis(
     synthesis: SynthesisResult, routed: RouteResult | None = None, design: Design | None = None
 ) -> Synthesis:
-    """What the tools counted; core by core, and with the model's names, where the design is known."""
+    """Return what the tools counted; core by core, with the model's names, where the design is known."""
     nodes = {module: node for node, module in (module_names(design).items() if design else ())}
     cores = tuple(
         SynthesizedCore(nodes[module], cells.lut, cells.ff, cells.dsp, cells.bram)
@@ -159,11 +162,11 @@ def describe_synthesis(
         if module in nodes
     )
     used = synthesis.used
-    made = Synthesis(used.lut, used.ff, used.dsp, used.bram, cores=cores)
+    section = Synthesis(used.lut, used.ff, used.dsp, used.bram, cores=cores)
     if routed is None:
-        return made
+        return section
     return replace(
-        made,
+        section,
         fmax_mhz=routed.fmax_mhz,
         target_mhz=routed.target_mhz,
         timing_met=routed.timing_met,
@@ -172,10 +175,11 @@ def describe_synthesis(
 
 
 def register_in_words(cell: str, nodes: Mapping[str, str]) -> str:
-    """``signal of `node```: a cell that nextpnr names ``design.n6_conv2.core.address2_TRELLIS_FF_Q_2``.
+    """Return ``signal of `node``` for a cell that nextpnr names ``design.n6_conv2.core.address2_TRELLIS_FF_Q_2``.
 
     Args:
-        nodes: node by the name of its module.
+        cell: the name.
+        nodes: names of nodes, by the names of their modules.
     """
     parts = cell.split("_TRELLIS_")[0].split("_SB_")[0].split("$")[0].split(".")
     for k, part in enumerate(parts):
@@ -192,10 +196,10 @@ def describe_accuracy(
     golden: Mapping[str, np.ndarray],
     circuit: Mapping[str, np.ndarray],
 ) -> Accuracy:
-    """See ``share_right``; circuits may have seen fewer samples."""
-    seen = len(next(iter(circuit.values())))
-    shares = share_right(reference, labels), share_right(golden, labels), share_right(circuit, labels[:seen])
-    return Accuracy(len(labels), *shares, seen)
+    """Return the accuracies, see ``share_right``; the circuit may have been given fewer samples."""
+    count = len(next(iter(circuit.values())))
+    shares = share_right(reference, labels), share_right(golden, labels), share_right(circuit, labels[:count])
+    return Accuracy(len(labels), *shares, count)
 
 
 USES = {
@@ -203,18 +207,18 @@ USES = {
     Stage.SYNTHESIZE: ("yosys",),
     Stage.GATES: ("c++",),
 }
-"""By stage, the programs that it uses on every board."""
+"""Programs that a stage uses on every board, by stage."""
 
 
 def tools_of(stages: Iterable[Stage], board: Board) -> tuple[str, ...]:
-    """Every program the stages use."""
+    """Return the names of all programs that the stages use."""
     family = board.family
     uses = {**USES, Stage.ROUTE: (family.placement.tool,), Stage.PACK: (family.packing.tool,)}
     return tuple(dict.fromkeys(name for stage in stages for name in uses.get(stage, ())))
 
 
 def describe_tools(stages: Iterable[Stage], board: Board) -> dict[str, str]:
-    """Version of every program the stages used."""
+    """Return the version of every program that the stages used."""
     versions = {"onnx-hw": __version__}
     for name in tools_of(stages, board):
         try:

@@ -1,1 +1,1 @@
-"""Page of a build, and of a comparison."""
+"""Page of a build, and page of a comparison of two builds."""

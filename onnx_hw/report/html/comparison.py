@@ -1,4 +1,4 @@
-"""Two builds side by side: their figures, and their cores."""
+"""Comparison of two builds: their figures, and their cores."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from onnx_hw.report.model import Report
 from onnx_hw.report.utilization import usage
 
 PAGE = "compared.html"
-LONGEST = 40  # characters of a name on the terminal
+MAX_NAME = 40  # characters on the terminal
 
 
 @dataclass(frozen=True)
 class Line:
-    """What is said of both builds; empty where a build has no such thing."""
+    """Line about both builds; a text is empty where a build has no such figure."""
 
     what: str
     one: str
@@ -35,11 +35,11 @@ class Line:
 
 @dataclass(frozen=True)
 class BuildComparison:
-    """Two builds.
+    """Comparison of two builds.
 
     Attributes:
-        names: of their folders.
-        figures: of the whole.
+        names: names of their folders.
+        figures: figures of the whole builds.
         cores: folding and cycles of every core of either.
     """
 
@@ -48,36 +48,36 @@ class BuildComparison:
     cores: tuple[Line, ...]
 
     def page(self) -> str:
-        """As HTML, well-formed and without references to anything outside."""
+        """Return the comparison as HTML, well-formed and without references to other files."""
         return render("compared.html", compared=self)
 
     def shown(self) -> Group:
-        """On the terminal."""
+        """Return the comparison for the terminal."""
         tables = []
         for head, lines in (("", self.figures), ("core", self.cores)):
             table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 1), header_style="bold")
             for heading in (head, *self.names):
                 table.add_column(printable(heading), overflow="fold")
             for line in lines:
-                name = Text(abridged(line.what, LONGEST), "bold" if line.differs else "")
+                name = Text(abridged(line.what, MAX_NAME), "bold" if line.differs else "")
                 table.add_row(name, Text(printable(line.one)), Text(printable(line.other)))
             tables.append(table)
         return Group(tables[0], Text(""), tables[1]) if self.cores else Group(tables[0])
 
 
 def compare(one: Report, other: Report, names: tuple[str, str]) -> BuildComparison:
-    """Everything that either says, in the order of the first."""
+    """Compare all figures and cores of either build, in the order of the first."""
     return BuildComparison(
         names, _lines(dict(figures(one)), dict(figures(other))), _lines(dict(_cores(one)), dict(_cores(other)))
     )
 
 
 def figures(report: Report) -> Iterator[tuple[str, str]]:
-    """What there is to say of a build in one line each."""
+    """Yield name and text of every figure of a build."""
     yield "model", report.model.name
     yield "board", f"{report.board.name}, {report.board.device}"
     yield "verdict", verdict(report).sentence
-    design, made = report.design, report.synthesis
+    design, synthesis = report.design, report.synthesis
     if design is not None:
         yield "interval", f"{design.interval_cycles:,} cycles"
         yield "speed", f"{design.frames_per_second:,.0f} frames/s at {design.clock_mhz:g} MHz"
@@ -85,11 +85,15 @@ def figures(report: Report) -> Iterator[tuple[str, str]]:
         yield "lanes", f"{design.lanes:,}, busy {design.mac_efficiency:.0%}"
         yield "cores", f"{len(design.nodes):,}"
         yield "bottleneck", design.bottleneck.name
-    estimated = "" if made is not None else ", estimated"
+    estimated = "" if synthesis is not None else ", estimated"
     for use in usage(report):
         yield use.words, f"{use.used:,} of {use.available:,} ({use.share:.0%}{estimated})"
-    if made is not None and made.fmax_mhz is not None:
-        yield "clock", f"{made.fmax_mhz:.1f} MHz, {'PASS' if made.timing_met else 'FAIL'} at {made.target_mhz:g} MHz"
+    if synthesis is not None and synthesis.fmax_mhz is not None:
+        passed = "PASS" if synthesis.timing_met else "FAIL"
+        yield (
+            "clock",
+            f"{synthesis.fmax_mhz:.1f} MHz, {passed} at {synthesis.target_mhz:g} MHz",
+        )
     if report.accuracy is not None:
         yield "accuracy", f"{report.accuracy.golden:.2%} of {report.accuracy.samples:,} samples"
     if report.seconds:

@@ -1,7 +1,7 @@
-"""The dataflow graph as a list of rows beside a picture of tracks, as version control draws its history.
+"""Dataflow graph as a list of rows next to a picture of tracks, as version control draws its history.
 
-A row per input, core and output, in the order of the data; a track runs from the row that gives a tensor to the one
-that takes it. Whatever the graph is, no two words can lie on each other, and a telephone shows it like a desk.
+There is a row per input, core and output, in the order of the data. A track runs from the row that produces a tensor to
+the row that consumes it. Texts can never overlap, whatever the graph is, and the page also fits a narrow screen.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MARGIN = 10
 
 @dataclass(frozen=True)
 class Station:
-    """A row: the tensors that end in it, and those that begin."""
+    """Row: the tensors that end in it, and those that begin in it."""
 
     takes: tuple[str, ...]
     gives: tuple[str, ...]
@@ -25,7 +25,7 @@ class Station:
 
 @dataclass(frozen=True)
 class Dot:
-    """A station in the picture; in pixels."""
+    """Mark of a station in the picture; coordinates in pixels."""
 
     x: float
     y: float
@@ -34,7 +34,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Picture:
-    """In pixels; ``paths`` as SVG writes them."""
+    """Picture of all tracks; sizes in pixels, ``paths`` in the syntax of SVG."""
 
     width: int
     height: int
@@ -43,7 +43,7 @@ class Picture:
 
 
 def draw(stations: Sequence[Station]) -> Picture:
-    """The tracks between stations; each tensor begins at one station and ends at a later one."""
+    """Draw the tracks between stations; each tensor begins at one station and ends at a later one."""
     tracks: list[str | None] = []
     paths: list[str] = []
     dots: list[Dot] = []

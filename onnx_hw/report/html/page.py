@@ -1,4 +1,4 @@
-"""``report.html``: the report as one page that opens without a network."""
+"""Page ``report.html``: the report as one file that opens without a network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_hw.report.timeline import Timeline
 from onnx_hw.report.utilization import usage
 
 PAGE = "report.html"
-WAITS_SHOWN = 2  # of each core
+MAX_WAITS = 2  # shown of each core
 
 TITLES = (
     "the model and its reference",
@@ -25,16 +25,18 @@ TITLES = (
     "golden and circuit",
     "circuit and netlist of the chip",
 )
-TESTED = "the numpy operators are the model's meaning; they are tested with ONNX's own cases, once for all models"
+TESTED = "the numpy operators define what the model means; they are tested with ONNX's own cases, once for all models"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What there is to say first.
+    """Verdict on a build, the first thing on its page.
 
     Attributes:
         kind: ``good``, ``open`` or ``bad``.
-        word: for a title.
+        word: short form for a title.
+        sentence: the verdict.
+        faults: faults that ended the build.
     """
 
     kind: str
@@ -44,17 +46,17 @@ class Verdict:
 
 
 def page(report: Report) -> str:
-    """The text of ``report.html``, well-formed and without references to anything outside."""
+    """Return the text of ``report.html``, well-formed and without references to other files."""
     return render("report.html", **values(report))
 
 
 def notebook(report: Report) -> str:
-    """The same as a part of somebody's page."""
+    """Return the report as a part of another page, for a notebook."""
     return render("notebook.html", **values(report))
 
 
 def values(report: Report) -> dict[str, Any]:
-    """What the templates want to know of a report."""
+    """Return the values of the templates' variables."""
     plan = {} if report.design is None else {**_graph(report, report.design), **_cores(report, report.design)}
     return {
         "report": report,
@@ -68,30 +70,30 @@ def values(report: Report) -> dict[str, Any]:
 
 
 def verdict(report: Report) -> Verdict:
-    """The reason for failure, if there is one; else how much of the chain is proven."""
-    links, made, failure = report.links, report.synthesis, report.failure
+    """Return the reason for failure, if there is one; else how much of the chain is proven."""
+    links, synthesis, failure = report.links, report.synthesis, report.failure
     states = [link.state for link in (links.reference_golden, links.golden_circuit, links.circuit_netlist)]
     if failure is not None:
         ended = "failed" if failure.faults else "was interrupted"
         return Verdict("bad", ended, f"The build {ended} in the stage {failure.stage}", failure.faults)
     if FAILED in states:
         return Verdict("bad", FAILED, f"Link {states.index(FAILED) + 2} of the chain is broken")
-    if made is not None and made.timing_met is False:
-        told = f"The circuit reaches {made.fmax_mhz:.1f} MHz, not {made.target_mhz:g} MHz"
-        return Verdict("bad", "clock missed", told, _slowest_path(made))
+    if synthesis is not None and synthesis.timing_met is False:
+        sentence = f"The circuit reaches {synthesis.fmax_mhz:.1f} MHz, not {synthesis.target_mhz:g} MHz"
+        return Verdict("bad", "clock missed", sentence, _slowest_path(synthesis))
     proven = [str(number) for number, state in enumerate(states, 2) if state == PROVEN]
     still_open = [str(number) for number, state in enumerate(states, 2) if state != PROVEN]
     if not still_open:
         return Verdict("good", PROVEN, "Proven: the netlist of the chip computes what the model says")
     if not proven:
-        return Verdict("open", "not proven", "Nothing was proven: the build stopped before")
-    said = f"Link{'s' if len(proven) > 1 else ''} {' and '.join(proven)} proven; {' and '.join(still_open)} open"
-    return Verdict("open", "proven in part", said)
+        return Verdict("open", "not proven", "Nothing was proven: the build stopped before the first proof")
+    sentence = f"Link{'s' if len(proven) > 1 else ''} {' and '.join(proven)} proven; {' and '.join(still_open)} open"
+    return Verdict("open", "proven in part", sentence)
 
 
-def _slowest_path(made: Synthesis) -> tuple[ChainFault, ...]:
-    """Why a clock is missed."""
-    ends = made.critical_path[:1] + made.critical_path[-1:]
+def _slowest_path(synthesis: Synthesis) -> tuple[ChainFault, ...]:
+    """Return the fault that explains a missed clock."""
+    ends = synthesis.critical_path[:1] + synthesis.critical_path[-1:]
     return (ChainFault("timing", f"the slowest path leads from {' to '.join(ends)}", "", ""),) if ends else ()
 
 
@@ -111,10 +113,10 @@ def _counts(link: ChainLink) -> str:
 
 
 def _graph(report: Report, design: DesignSection) -> dict[str, Any]:
-    """The rows of the graph and the tracks beside them."""
+    """Return the rows of the dataflow graph and the tracks next to them."""
     fifos = {fifo.edge: fifo for fifo in design.fifos}
-    given = {tensor for core in design.nodes for tensor in core.outputs}
-    taken = {tensor for core in design.nodes for tensor in core.inputs}
+    produced = {tensor for core in design.nodes for tensor in core.outputs}
+    consumed = {tensor for core in design.nodes for tensor in core.inputs}
     busiest = max(core.cycles for core in design.nodes)
     ports = {port.tensor: port for port in report.io if port.tensor}
     rows: list[dict[str, Any]] = []
@@ -128,7 +130,7 @@ def _graph(report: Report, design: DesignSection) -> dict[str, Any]:
         port = ports.get(tensor)
         return "" if port is None else f"{port.lanes} × {port.dtype}, {port.beats_per_frame:,} beats a frame"
 
-    entering = dict.fromkeys(tensor for core in design.nodes for tensor in core.inputs if tensor not in given)
+    entering = dict.fromkeys(tensor for core in design.nodes for tensor in core.inputs if tensor not in produced)
     for tensor in entering:
         add(Station((), (tensor,), "port"), tensor, "input", stream=stream(tensor))
     for core in design.nodes:
@@ -142,7 +144,7 @@ def _graph(report: Report, design: DesignSection) -> dict[str, Any]:
             fifos=[fifos[tensor] for tensor in core.outputs if tensor in fifos],
         )
         for tensor in core.outputs:
-            if tensor not in taken:
+            if tensor not in consumed:
                 add(Station((tensor,), (), "port"), tensor, "output", stream=stream(tensor))
     return {
         "rows": rows,
@@ -159,30 +161,30 @@ def _cores(report: Report, design: DesignSection) -> dict[str, Any]:
 
 
 def _integers(report: Report) -> dict[str, Any]:
-    """What is known of any tensor."""
+    """Return which columns the table of tensors has: samples, and signal to noise."""
     tensors = report.quantization.tensors if report.quantization is not None else ()
     seen = max((tensor.seen.frames for tensor in tensors if tensor.seen is not None), default=0)
     return {"any_seen": seen, "any_sqnr": any(t.sqnr_db is not None for t in tensors), "outline": outline}
 
 
 def _timeline(timeline: Timeline) -> dict[str, Any]:
-    """Of every core the outlines of its work on each frame; who waits the longest for whom."""
+    """Return the outlines of every core's work on each frame, and its longest waits."""
     rows = [
         {
             "name": core.name,
             "steps": max(map(len, core.frames)),
             "paths": [outline(digits) for digits in core.frames],
-            "said": f"{core.name}: " + ", ".join(_said(core.frames, timeline.step_cycles)),
+            "said": f"{core.name}: " + ", ".join(_busy_spans(core.frames, timeline.step_cycles)),
         }
         for core in timeline.cores
     ]
-    waiting = [(core.name, wait) for core in timeline.cores for wait in core.waits[:WAITS_SHOWN]]
+    waiting = [(core.name, wait) for core in timeline.cores for wait in core.waits[:MAX_WAITS]]
     marks = [timeline.cycles * k // 4 for k in range(5)]
     return {"timeline": rows, "waiting": waiting, "marks": marks}
 
 
 def outline(digits: str) -> str:
-    """The outline of steps as high as their digits, 9 at most, as SVG writes a path; empty where all are 0."""
+    """Return the outline of steps as high as their digits, 9 at most, as a path of SVG; empty where all are 0."""
     path, at, height = "", 0, 0
     for digit, run in groupby(digits):
         if int(digit) != height:
@@ -192,7 +194,7 @@ def outline(digits: str) -> str:
     return f"{path}V9Z" if path else ""
 
 
-def _said(frames: tuple[str, ...], step: int) -> Iterator[str]:
+def _busy_spans(frames: tuple[str, ...], step: int) -> Iterator[str]:
     for number, digits in enumerate(frames, 1):
         busy = [k for k, digit in enumerate(digits) if digit != "0"]
         if busy:
