@@ -137,10 +137,13 @@ def test_another_design_is_refused(built: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda report: report.update(surplus=1), "the report.surplus must be left out"),
-        (lambda report: report.pop("model"), "the report.model must be there"),
-        (lambda report: report["design"].update(lanes="many"), "the report.design.lanes must be int"),
-        (lambda report: report["asked"]["options"].update(stop_after="lunch"), "stop_after must be a stage"),
+        (lambda report: report.update(surplus=1), r"`\$.surplus` must be left out"),
+        (lambda report: report.pop("model"), "missing required field `model`"),
+        (lambda report: report["design"].update(lanes="many"), r"Expected `int`, got `str` - at `\$.design.lanes`"),
+        (
+            lambda report: report["asked"]["options"].update(stop_after="lunch"),
+            r"'lunch' - at `\$.asked.options.stop_after`",
+        ),
         (lambda report: report.update(design=None), "must have come to a design"),
     ],
 )
