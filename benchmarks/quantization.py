@@ -31,7 +31,7 @@ import onnxruntime
 import onnx
 from onnx_hw import flow
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
-from onnx_hw.exact.requantization import choose, costs, weigh
+from onnx_hw.exact.requantization import choose, costs, weight_in_luts
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.model import Model
@@ -190,7 +190,7 @@ def requantizers(network: Network) -> tuple[float, int]:
     for node in network.nodes:
         if isinstance(node.operator, Requantize):
             circuit = choose(node.operator.exact)
-            luts += weigh(costs(circuit, circuit.channels))
+            luts += weight_in_luts(costs(circuit, circuit.channels))
             channels += circuit.channels
             if isinstance(circuit, MultiplyAddShift):
                 short += sum(int(m).bit_length() <= SHORT for m in circuit.multipliers)

@@ -131,12 +131,12 @@ class MultiplyAddShift:
 def digits_of(multiplier: int) -> int:
     """Return the digits in base 4, each −1, 0, 1 or 2; at least one."""
     count = 1
-    while multiplier > _reach(count):
+    while multiplier > _greatest_number(count):
         count += 1
     return count
 
 
-def _reach(digits: int) -> int:
+def _greatest_number(digits: int) -> int:
     """Return the greatest number with this number of digits: all are 2."""
     return 2 * (4**digits - 1) // 3
 
@@ -166,7 +166,7 @@ def _find_within(exact: Steps, widest: int) -> MultiplyAddShift | None:
             continue
         shift, multipliers = solution
         bit = tie_bit(shift)
-        multipliers = constraints.roomiest(multipliers, shift, bit)
+        multipliers = constraints.roomiest_multipliers(multipliers, shift, bit)
         addends = constraints.addends(multipliers, shift, bit)
         return MultiplyAddShift(
             clamp, multipliers.astype(object), addends, shift, exact.low, exact.high, bit, exact.parity
@@ -302,7 +302,7 @@ class _Constraints:
             if (multipliers >> self.widest).any():
                 raise _TooWide
 
-    def roomiest(self, least: np.ndarray, shift: int, tie_bit: int | None) -> np.ndarray:
+    def roomiest_multipliers(self, least: np.ndarray, shift: int, tie_bit: int | None) -> np.ndarray:
         """Return the multipliers that leave the addends most room, (channels,).
 
         They are sought from the least on and are not wider than the widest of those. The room is concave in m, and the
@@ -310,7 +310,7 @@ class _Constraints:
         """
         channels = np.arange(len(least))
         widest = int(least.max())
-        highest = min((1 << widest.bit_length()) - 1, _reach(digits_of(widest)))
+        highest = min((1 << widest.bit_length()) - 1, _greatest_number(digits_of(widest)))
         low, high = least.copy(), np.where(self.reached.any(axis=1) & self.missed.any(axis=1), highest, least)
         while (high - low > 1).any():
             middle = (low + high) // 2
@@ -336,10 +336,10 @@ class _Constraints:
         """Return the feasible addends with the most trailing zeros, (channels,): what is added is narrow."""
         lower, upper = self.bounds(multipliers, shift, tie_bit)
         intervals = zip(lower.max(axis=1).tolist(), upper.min(axis=1).tolist(), strict=True)
-        return np.array([roundest(low, high) for low, high in intervals], dtype=object)
+        return np.array([roundest_within(low, high) for low, high in intervals], dtype=object)
 
 
-def roundest(low: int, high: int) -> int:
+def roundest_within(low: int, high: int) -> int:
     """Return the multiple of the greatest power of two within ``low..high``."""
     bits = 0
     while -(-low >> bits + 1) << bits + 1 <= high:

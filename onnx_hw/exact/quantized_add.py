@@ -110,15 +110,15 @@ def _candidates(ratio: Fraction, most: int) -> list[tuple[int, int]]:
     """Yield (j, k) with k/j about the ratio and terms up to ``most``: few digits first, then small ones."""
     pairs = set()
     for term in range(1, most + 1):
-        for j, k in ((term, near) for near in _around(ratio * term, most)):
+        for j, k in ((term, near) for near in _neighbours(ratio * term, most)):
             pairs.add((j, k))
-        for j, k in ((near, term) for near in _around(term / ratio, most)):
+        for j, k in ((near, term) for near in _neighbours(term / ratio, most)):
             pairs.add((j, k))
     reduced = [pair for pair in pairs if gcd(*pair) == 1]
     return sorted(reduced, key=lambda pair: (_digits(pair), sum(pair), pair))
 
 
-def _around(value: Fraction, most: int) -> tuple[int, int]:
+def _neighbours(value: Fraction, most: int) -> tuple[int, int]:
     """Return the integers on both sides, within 1..``most``."""
     below = value.numerator // value.denominator
     return min(max(below, 1), most), min(max(below + 1, 1), most)

@@ -10,7 +10,7 @@ from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequant
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.step_function import Steps
 
-__all__ = ["LaneCost", "Requantizer", "area", "choose", "costs", "prove", "weigh"]
+__all__ = ["LaneCost", "Requantizer", "area", "choose", "costs", "prove", "weight_in_luts"]
 
 Requantizer = MultiplyAddShift | TableRequantizer | ThresholdRequantizer
 
@@ -89,10 +89,10 @@ def prove(circuit: Requantizer, exact: Steps) -> int:
 
 def area(circuit: Requantizer) -> int:
     """Estimate the weight of one lane that serves all channels, to compare forms."""
-    return weigh(costs(circuit, circuit.channels))
+    return weight_in_luts(costs(circuit, circuit.channels))
 
 
-def weigh(each: LaneCost) -> int:
+def weight_in_luts(each: LaneCost) -> int:
     """Return the weight in LUTs of an LFE5U-85F."""
     return each.lut + LUTS_PER_BLOCK_RAM * each.bram
 

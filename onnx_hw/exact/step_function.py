@@ -159,11 +159,15 @@ def _reached(
     row[:reach] = first
     inside = levels[reach : bisect_right(levels, last, key=exactly)]
     if inside:
-        row[reach : reach + len(inside)] = _inside(inside, 2 * numerator, halves * numerator + constant, scale, exactly)
+        row[reach : reach + len(inside)] = _consecutive_thresholds(
+            inside, 2 * numerator, halves * numerator + constant, scale, exactly
+        )
     return row
 
 
-def _inside(levels: range, numerator: int, constant: int, scale: int, exactly: Callable[[int], int]) -> np.ndarray:
+def _consecutive_thresholds(
+    levels: range, numerator: int, constant: int, scale: int, exactly: Callable[[int], int]
+) -> np.ndarray:
     """Compute ``exactly`` of consecutive levels, ⌊(numerator·k − constant)/scale⌋ and one more, mostly in fixed point.
 
     Fixed point is used where it is certain: the quotient, rounded down, is less than one unit too small at the first

@@ -21,11 +21,11 @@ from math import ceil, floor, lcm, prod
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.exact.multiply_add_shift import roundest
+from onnx_hw.exact.multiply_add_shift import roundest_within
 from onnx_hw.exact.quantized_add import WeightedSum
 from onnx_hw.exact.step_function import Steps, steps
 
-__all__ = ["MAX_WIDE_OPERAND_VALUES", "weighted"]
+__all__ = ["MAX_WIDE_OPERAND_VALUES", "find_weighted_sum"]
 
 Ranges = tuple[tuple[int, int], tuple[int, int]]
 """Ranges (least, greatest) of a and of b."""
@@ -52,7 +52,7 @@ _BITS_OF_A_SUM = 61
 """Width of a sum in bits, as numpy and the simulator compute it."""
 
 
-def weighted(slopes: tuple[Fraction, Fraction], offset: Fraction, ranges: Ranges, grid: Grid) -> WeightedSum:
+def find_weighted_sum(slopes: tuple[Fraction, Fraction], offset: Fraction, ranges: Ranges, grid: Grid) -> WeightedSum:
     """Find the factors and the steps of their sum; ``onnx_hw.exact.quantized_add.separate`` does so for shorter ranges.
 
     Raises:
@@ -127,9 +127,11 @@ def _line(exact: _Exact, ranges: Ranges, grid: Grid) -> WeightedSum:
             if room is None:
                 break  # other factors are further from the line
             for tie in _corrections(exact, pairs, shift):
-                low, high = _narrowed(room, pairs, (j, k, shift), tie)
+                low, high = _narrow(room, pairs, (j, k, shift), tie)
                 if low <= high:
-                    return _with_thresholds((j, k), _ends((j, k), ranges), (shift, roundest(low, high), tie), grid)
+                    return _with_thresholds(
+                        (j, k), _ends((j, k), ranges), (shift, roundest_within(low, high), tie), grid
+                    )
     raise ValueError(f"no line in {_BITS_OF_A_SUM} bits is the sum")
 
 
@@ -170,7 +172,7 @@ def _room(exact: _Exact, ranges: Ranges, near: Fraction, line: tuple[int, int, i
     return (low, high) if low <= high else None
 
 
-def _narrowed(room: tuple[int, int], pairs: _Pairs, line: tuple[int, int, int], tie: int) -> tuple[int, int]:
+def _narrow(room: tuple[int, int], pairs: _Pairs, line: tuple[int, int, int], tie: int) -> tuple[int, int]:
     """Narrow ``room`` to the c with which every pair near a step is on its side of it."""
     (low, high), (j, k, shift) = room, line
     low = low + tie  # pairs further away stay on their side of the corrected step, too

@@ -8,7 +8,7 @@ from onnx_hw.lower.builder import Builder, Obstacle
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.messages.errors import Problem
 from onnx_hw.onnx.evaluate.macs import macs_of
-from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Node
 
 ALL_OR_NONE = "quantize all of the model, or none of it: a build chooses the scales of a float one"
@@ -90,7 +90,7 @@ class Diagnosis:
             seen.add(_key(current))
             if _key(current) in self.why:
                 found.append(current)
-            queue += [self.made[name] for name in reads(current) if name in self.on_tail and name in self.made]
+            queue += [self.made[name] for name in names_read(current) if name in self.on_tail and name in self.made]
         return found
 
 

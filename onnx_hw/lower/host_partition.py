@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from onnx_hw.ir.network import NetworkNode
-from onnx_hw.onnx.graph.dependencies import needed_nodes, reads
+from onnx_hw.onnx.graph.dependencies import names_read, needed_nodes
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 
 
@@ -63,7 +63,7 @@ def host_parts(model: Model, head: Sequence[Node], tail: Sequence[Node], enterin
     before = _made(head) | {value.name for value in graph.inputs}
     behind = _made(tail)
     handed = sorted(_wanted(graph, tail) & before)
-    given = sorted(set().union(*map(reads, tail)) - behind - set(graph.constants))
+    given = sorted(set().union(*map(names_read, tail)) - behind - set(graph.constants))
     ends = [name for name in outputs if name in behind or (name in graph.constants and name not in handed)]
     first = [value.name for value in graph.inputs]
     results = list(dict.fromkeys(name for name in (*entering, *handed) if name not in first))
@@ -76,7 +76,7 @@ def host_parts(model: Model, head: Sequence[Node], tail: Sequence[Node], enterin
 
 def _wanted(graph: Graph, tail: Sequence[Node]) -> set[str]:
     """What the tail and the graph's outputs need and the tail does not make."""
-    return {value.name for value in graph.outputs}.union(*map(reads, tail)) - _made(tail)
+    return {value.name for value in graph.outputs}.union(*map(names_read, tail)) - _made(tail)
 
 
 def _made(nodes: Sequence[Node]) -> set[str]:
@@ -87,7 +87,7 @@ def _part(model: Model, nodes: Sequence[Node], inputs: Sequence[str], outputs: S
     """A piece of the model as a model of its own; of the inputs only those that it reads."""
     graph = model.graph
     known = {**graph.values, **{value.name: value for value in (*graph.inputs, *graph.outputs)}}
-    read = set().union(*map(reads, nodes))
+    read = set().union(*map(names_read, nodes))
     part = Graph(
         f"{graph.name} ({what})",
         tuple(nodes),

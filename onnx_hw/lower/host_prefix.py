@@ -12,7 +12,7 @@ from onnx_hw.lower.builder import Builder, Obstacle
 from onnx_hw.lower.dry_run import OF_THE_STAND_INS, stand_in
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.onnx.evaluate.macs import is_product
-from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
@@ -27,7 +27,7 @@ def is_obstacle(node: Node, graph: Graph) -> bool:
         return False
     stage = Builder(graph)
     try:
-        for name in reads(node) - set(graph.constants):
+        for name in names_read(node) - set(graph.constants):
             stand_in(stage, name)
         lowering(stage, node)
     except Obstacle as obstacle:
@@ -44,7 +44,7 @@ def left_in_floats(graph: Graph) -> frozenset[str]:
     found: set[str] = set()
     raw = {value.name for value in graph.inputs}
     for node in graph.nodes:
-        data = reads(node) - set(graph.constants)
+        data = names_read(node) - set(graph.constants)
         before = bool(data) and data <= raw and not is_product(node) and facts_of(node).effect not in SCALE_EFFECTS
         if lowering_of(node) is None or (before and (not found.isdisjoint(data) or is_obstacle(node, graph))):
             found.update(node.outputs)
@@ -63,18 +63,18 @@ def values_of_head(graph: Graph, stays: Callable[[Node], bool]) -> frozenset[str
     behind: set[str] = set()  # values that some product is before
     early = []
     for node in graph.nodes:
-        if is_product(node) or not behind.isdisjoint(reads(node)):
+        if is_product(node) or not behind.isdisjoint(names_read(node)):
             behind.update(node.outputs)
-        elif not reads(node) <= set(graph.constants):
+        elif not names_read(node) <= set(graph.constants):
             early.append(node)
     leading: set[str] = set()
     for node in reversed(graph.nodes):
         if facts_of(node).effect is Effect.SUMS or is_product(node) or not leading.isdisjoint(node.outputs):
-            leading.update(reads(node))
+            leading.update(names_read(node))
     head: set[str] = set()
     read: set[str] = set()
     for node in reversed(early):
         if not leading.isdisjoint(node.outputs) and (not read.isdisjoint(node.outputs) or stays(node)):
             head.update(name for name in node.outputs if name)
-            read.update(reads(node))
+            read.update(names_read(node))
     return frozenset(head)

@@ -34,7 +34,7 @@ from onnx_hw.lower.values import IntegerStream, Real
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.onnx.evaluate.macs import macs_by_label
-from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.fresh_name import unused_name
 from onnx_hw.onnx.graph.model import Graph, Model, Node
@@ -100,7 +100,7 @@ class LoweringState:
         self.builder.values[name] = self.builder.enter(name, shape, integer, dtype)
 
     def visit(self, node: Node) -> None:
-        inputs = reads(node)
+        inputs = names_read(node)
         large = self._too_large(node)
         if not self.of_host.isdisjoint(node.outputs):
             self.head.append(node)
@@ -150,12 +150,12 @@ class LoweringState:
             if self.builder.unknown_shape(node.outputs[0]) is None:
                 with suppress(Obstacle, NotFinite):
                     self._enter_result(node)
-        elif (lowering := lowering_of(node)) and any(name in self.builder.values for name in reads(node)):
+        elif (lowering := lowering_of(node)) and any(name in self.builder.values for name in names_read(node)):
             with suppress(Obstacle, NotFinite):
                 lowering(self.builder, node)
 
     def _reads_stream(self, node: Node) -> bool:
-        return any(name in self.builder.values or name in self.builder.pending for name in reads(node))
+        return any(name in self.builder.values or name in self.builder.pending for name in names_read(node))
 
     def _is_streamed(self, node: Node) -> bool:
         """Whether hardware would have to do with what a node reads or makes."""
@@ -183,7 +183,7 @@ class LoweringState:
     def _is_constant(self, node: Node) -> bool:
         """A node that only makes quantized constants."""
         known = (self.builder.constants, self.graph.constants)
-        return all(any(name in table for table in known) for name in reads(node))
+        return all(any(name in table for table in known) for name in names_read(node))
 
     def _can_enter(self, node: Node) -> bool:
         """Whether the host can hand in what a node quantizes, if its shape is known."""
@@ -200,7 +200,7 @@ class LoweringState:
                 raise not_built(node)
             lower(lowering, self.builder, node)
         except Obstacle as obstacle:
-            if lowering is None and all(self._is_on_host(name) for name in reads(node)):
+            if lowering is None and all(self._is_on_host(name) for name in names_read(node)):
                 self.head.append(node)
             else:
                 self._to_tail(node, obstacle)
@@ -350,5 +350,5 @@ class LoweringState:
                 continue
             if not any(node is other for other in nodes):
                 nodes.append(node)
-            queue += sorted(reads(node))
+            queue += sorted(names_read(node))
         return nodes, leaving, accumulators

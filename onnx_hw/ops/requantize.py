@@ -20,7 +20,7 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
-from onnx_hw.exact.requantization import LaneCost, Requantizer, choose, costs, prove, weigh
+from onnx_hw.exact.requantization import LaneCost, Requantizer, choose, costs, prove, weight_in_luts
 from onnx_hw.exact.step_function import Steps, steps
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.requantize import requantize_demand
@@ -158,7 +158,7 @@ class Monotone(Operator[RequantizeFolding]):
         if key not in self._found:
             useful = (1,) if self.multiplication is None else self.multiplication.useful_steps
             in_time = (RequantizeFolding(lanes, n) for n in useful if n <= time)
-            self._found[key] = min(in_time, key=lambda folding: weigh(self.costs(folding)))
+            self._found[key] = min(in_time, key=lambda folding: weight_in_luts(self.costs(folding)))
         return self._found[key]
 
     @cached_property

@@ -25,7 +25,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.messages.invariants import refuse
 from onnx_hw.onnx.canonicalize.cast_to_float32 import cast_to_float32
 from onnx_hw.onnx.evaluate.macs import is_product
-from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.graph.verify_model import faults_of_folded
 from onnx_hw.onnx.operators import facts_of
@@ -106,7 +106,7 @@ def _grid_of(name: str, span: Range, graph: Graph, missing: MissingIntegers, sch
     if asked != DEFAULT.data:
         return asked.data_grid(span)
     summed = any(
-        facts_of(node).effect is Effect.ADDS and name in node.inputs and not reads(node) & set(graph.constants)
+        facts_of(node).effect is Effect.ADDS and name in node.inputs and not names_read(node) & set(graph.constants)
         for node in graph.nodes
     )
     wide = name in missing.entering and not summed

@@ -15,7 +15,7 @@ from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.quantized_add import WeightedSum, separate
 from onnx_hw.exact.requantization import costs, prove
 from onnx_hw.exact.rounding import Rounding
-from onnx_hw.exact.wide_quantized_add import weighted
+from onnx_hw.exact.wide_quantized_add import find_weighted_sum
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.requantize import RequantizeFolding, Staircase
@@ -70,7 +70,7 @@ def drawn(seed: int) -> tuple[Line, Ranges, Grid]:
 @pytest.mark.parametrize("seed", [0, 1, 3, 4, 5, 7, 8, 13])
 def test_next_to_every_kind_of_step(seed: int) -> None:
     line, ranges, grid = drawn(seed)
-    found = weighted(*line, ranges, grid)
+    found = find_weighted_sum(*line, ranges, grid)
     pairs = next_to_steps(line, ranges, grid, np.random.default_rng(seed), 1500)
     assert differing(found, line, grid, pairs) == 0
     thresholds = found.exact.thresholds
@@ -81,7 +81,7 @@ def test_next_to_every_kind_of_step(seed: int) -> None:
 def test_the_circuits_are_those_of_the_sum(seed: int) -> None:
     """The weighted sum, and what drops its low bits: a multiplication by 1, without block RAM; of ties, too."""
     line, ranges, grid = drawn(seed)
-    found = weighted(*line, ranges, grid)
+    found = find_weighted_sum(*line, ranges, grid)
     (a, b), size = (Int.holding(*ends) for ends in ranges), (1, 2, 3)
     add = Add(Tensor(size, a), Tensor(size, b), found.factors)
     stairs = Staircase(add.results()[0], found.exact, grid.dtype)
@@ -96,7 +96,7 @@ def test_the_circuits_are_those_of_the_sum(seed: int) -> None:
 
 def test_it_is_the_same_sum_as_of_few_bits() -> None:
     line, ranges, grid = (Fraction(613, 1000), Fraction(377, 901)), ((-128, 127), (-90, 127)), Grid.over(Int(8))
-    both = [make(line, Fraction(1, 3), ranges, grid) for make in (separate, weighted)]
+    both = [make(line, Fraction(1, 3), ranges, grid) for make in (separate, find_weighted_sum)]
     a, b = (part.reshape(-1) for part in np.meshgrid(*(np.arange(low, high + 1) for low, high in ranges)))
     first, second = (one.exact(one.factors[0] * a + one.factors[1] * b) for one in both)
     assert np.array_equal(first, second) and len(np.unique(first)) > 150
@@ -105,7 +105,7 @@ def test_it_is_the_same_sum_as_of_few_bits() -> None:
 def test_wrong_factors_are_seen_next_to_steps() -> None:
     """What the tests above compare would tell."""
     line, ranges, grid = drawn(0)
-    found = weighted(*line, ranges, grid)
+    found = find_weighted_sum(*line, ranges, grid)
     pairs = next_to_steps(line, ranges, grid, np.random.default_rng(1), 1000)
     (j, k), exact = found.factors, found.exact
     wrong = replace(exact, thresholds=exact.thresholds + (int(exact.thresholds[0, -1] - exact.thresholds[0, -2]) >> 8))
@@ -116,4 +116,4 @@ def test_wrong_factors_are_seen_next_to_steps() -> None:
 @pytest.mark.parametrize("ranges", [((0, 1 << 16), (0, 1)), ((0, 1), (0, 1 << 16))])
 def test_longer_ranges_are_refused(ranges: Ranges) -> None:
     with pytest.raises(ValueError, match="must have at most 65536 integers"):
-        weighted((Fraction(1), Fraction(1, 3)), Fraction(0), ranges, Grid.over(Int(16)))
+        find_weighted_sum((Fraction(1), Fraction(1, 3)), Fraction(0), ranges, Grid.over(Int(16)))

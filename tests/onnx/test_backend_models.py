@@ -6,7 +6,7 @@ import pytest
 import onnx
 from onnx import numpy_helper
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.evaluate.check_inputs import checked_feeds
+from onnx_hw.onnx.evaluate.check_inputs import check_feeds
 from onnx_hw.onnx.evaluate.fold_constants import fold
 from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.evaluate.reference import run
@@ -39,7 +39,7 @@ def test_stored_models(kind):
             for data in folder.glob("test_data_set_*"):
                 feeds = dict(stored(data, "input", graph.inputs))
                 expected = dict(stored(data, "output", graph.outputs))
-                results = evaluate(graph, checked_feeds(graph, feeds), list(expected))
+                results = evaluate(graph, check_feeds(graph, feeds), list(expected))
                 for name, value in expected.items():
                     assert_same(results[name], value, 1e-3, 1e-5)
         except (UserError, AssertionError) as reason:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.evaluate.check_inputs import checked_feeds
+from onnx_hw.onnx.evaluate.check_inputs import check_feeds
 from onnx_hw.onnx.evaluate.infer_shapes import infer_graph
 from onnx_hw.onnx.load.read import read
 from onnx_hw.onnx.operators import operators
@@ -78,7 +78,7 @@ def test_inferred_types_are_those_of_the_computed_values(models):
         feeds = {v.name: plain(x) for v, x in zip(graph.inputs, case.data_sets[0][0], strict=True)}
         types = infer_graph(_undeclared(graph), {}, [])
         actual = {}
-        evaluate(graph, checked_feeds(graph, feeds), [v.name for v in graph.outputs], observe=actual.__setitem__)
+        evaluate(graph, check_feeds(graph, feeds), [v.name for v in graph.outputs], observe=actual.__setitem__)
         for node in graph.nodes:
             for name in node.outputs:
                 value = actual.get(name)

@@ -12,7 +12,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 import onnx
 from onnx import numpy_helper
-from onnx_hw.onnx.evaluate.check_inputs import checked_feeds
+from onnx_hw.onnx.evaluate.check_inputs import check_feeds
 from onnx_hw.onnx.operators.evaluate import evaluate
 
 DATA = Path(onnx.backend.test.__file__).parent / "data"
@@ -78,6 +78,6 @@ def assert_case(graph, inputs, outputs, rtol=1e-3, atol=1e-7):
     """That a graph computes the outputs of a case, both in the graph's order."""
     feeds = {value.name: plain(array) for value, array in zip(graph.inputs, inputs, strict=True)}
     names = [value.name for value in graph.outputs]
-    results = evaluate(graph, checked_feeds(graph, feeds), names)
+    results = evaluate(graph, check_feeds(graph, feeds), names)
     for name, expected in zip(names, outputs, strict=True):
         assert_same(results[name], plain(expected), rtol, atol)

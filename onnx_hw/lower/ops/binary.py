@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.quantized_add import MAX_OPERAND_VALUES, separate
-from onnx_hw.exact.wide_quantized_add import MAX_WIDE_OPERAND_VALUES, weighted
+from onnx_hw.exact.wide_quantized_add import MAX_WIDE_OPERAND_VALUES, find_weighted_sum
 from onnx_hw.lower.builder import Builder, Obstacle
 from onnx_hw.lower.layout.stream_layout import Layout
 from onnx_hw.lower.ops.requantize import unclipped
@@ -46,7 +46,7 @@ def quantize_sum(builder: Builder, node: Node, value: PendingSum, grid: Grid) ->
     line = (p, value.sign * q), c + value.sign * d
     try:
         long = any(last - first >= MAX_OPERAND_VALUES for first, last in (a.range, b.range))
-        found = (weighted if long else separate)(*line, (a.range, b.range), grid)
+        found = (find_weighted_sum if long else separate)(*line, (a.range, b.range), grid)
     except ValueError as error:
         raise Obstacle(
             "sum-too-wide",

@@ -21,7 +21,7 @@ from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.ops.requantize import summed
 from onnx_hw.lower.values import IntegerStream, Operand, Real, Surrounded
 from onnx_hw.onnx.graph.model import Node
-from onnx_hw.onnx.operators.windows import slide
+from onnx_hw.onnx.operators.windows import sliding_window
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
@@ -94,7 +94,7 @@ def _counts(node: Node, space: tuple[int, ...]) -> np.ndarray:
     """What each window divides by, in the shape of the result's space: pads count as zeros where it says so."""
     names = ("auto_pad", "ceil_mode", "dilations", "pads", "strides")
     how = {name: node.attributes[name] for name in names if name in node.attributes}
-    window = slide(space, node.attributes["kernel_shape"], **how)
+    window = sliding_window(space, node.attributes["kernel_shape"], **how)
     return window.counts(space, include_pads=bool(node.attributes.get("count_include_pad", 0)))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.evaluate.unroll_control_flow import renamed
+from onnx_hw.onnx.evaluate.unroll_control_flow import rename_values
 from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME
 from onnx_hw.onnx.graph.fresh_name import unused_name
 from onnx_hw.onnx.graph.model import Graph, Model, Node, OnnxTensor, Value
@@ -85,7 +85,7 @@ def _with_casts(graph: Graph, original: Graph) -> Graph:
     values = {**graph.values, **{new: replace(graph.values[old], name=new) for old, new in inside.items()}}
     return replace(
         graph,
-        nodes=(*before, *(renamed(node, inside) for node in graph.nodes), *after),
+        nodes=(*before, *(rename_values(node, inside) for node in graph.nodes), *after),
         inputs=original.inputs,
         outputs=original.outputs,
         constants={inside.get(name, name): array for name, array in graph.constants.items()},

@@ -27,7 +27,7 @@ def functions_by_key(model: SourceModel) -> dict[FunctionKey, SourceFunction]:
     return functions
 
 
-def called(node: SourceNode, functions: Mapping[FunctionKey, SourceFunction]) -> SourceFunction | None:
+def called_function(node: SourceNode, functions: Mapping[FunctionKey, SourceFunction]) -> SourceFunction | None:
     """Return the function that a node calls, or None when the node means an operator."""
     return functions.get((node.domain, node.op_type, node.overload)) if functions else None
 
@@ -59,7 +59,7 @@ def check_functions(model: SourceModel, findings: Findings) -> None:
     if functions:
         kinds = {key: _attribute_kinds(function) for key, function in functions.items()}
         for node in all_nodes((*model.graph.nodes, *(node for body in model.functions for node in body.nodes))):
-            callee = called(node, functions)
+            callee = called_function(node, functions)
             if callee is not None:
                 _check_call(node, callee, kinds[callee.key], findings)
         known = _expansions(functions, findings)
@@ -230,7 +230,7 @@ def _expansions(
 
 
 def _calls(nodes: Iterable[SourceNode], functions: Mapping[FunctionKey, SourceFunction]) -> list[FunctionKey]:
-    callees = (called(node, functions) for node in all_nodes(nodes))
+    callees = (called_function(node, functions) for node in all_nodes(nodes))
     return list(dict.fromkeys(callee.key for callee in callees if callee is not None))
 
 
@@ -242,7 +242,7 @@ def _expansion(
     """Count the nodes and the nesting of a body whose callees are known."""
     total, deepest = 0, 0
     for node in nodes:
-        callee = called(node, functions)
+        callee = called_function(node, functions)
         inner = Expansion(1, 0) if callee is None else known[callee.key]
         total, deepest = total + inner.nodes, max(deepest, inner.depth)
         for graph in node.graphs:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.external_data import SideFiles
-from onnx_hw.onnx.parse.strings import remark, text
+from onnx_hw.onnx.parse.strings import decode_remark, decode_text
 
 #: Newest published version of the format.
 NEWEST_IR: Final = 14
@@ -37,8 +37,8 @@ def check_ir_version(message: Any, findings: Findings) -> None:
 def check_header(message: Any, findings: Findings, files: SideFiles) -> None:
     """Check everything that a ``ModelProto`` says outside its graph and functions."""
     for field in ("doc_string", "producer_name", "producer_version"):
-        remark(getattr(message, field), field, findings)
-    if not remark(message.domain, "domain", findings):
+        decode_remark(getattr(message, field), field, findings)
+    if not decode_remark(message.domain, "domain", findings):
         findings.should("model-domain", "a model should name its domain, such as org.example", "domain")
     if not message.HasField("graph"):
         findings.must("graph-missing", "a model must have a graph", "graph")
@@ -52,7 +52,7 @@ def check_header(message: Any, findings: Findings, files: SideFiles) -> None:
 def _check_metadata(entries: Iterable[Any], where: str, findings: Findings) -> None:
     keys: set[str] = set()
     for index, entry in enumerate(entries):
-        key = remark(entry.key, f"{where}[{index}]", findings)
+        key = decode_remark(entry.key, f"{where}[{index}]", findings)
         if not key:
             findings.should("metadata-key", "a metadata entry should have a key", f"{where}[{index}]")
         elif key in keys:
@@ -72,7 +72,7 @@ def _check_annotations(graph: Any, findings: Findings) -> None:
         named += [entry.value for entry in annotation.quant_parameter_tensor_names if entry.key in _ANNOTATIONS]
         for name in named:
             if name not in known:
-                shown = quote(text(name, where, findings))
+                shown = quote(decode_text(name, where, findings))
                 message = f"a quantization annotation should name values; there is no {shown}"
                 findings.should("annotation-dangling", message, where)
 
@@ -95,7 +95,7 @@ def _check_devices(message: Any, findings: Findings) -> None:
         for placed in node.device_configurations:
             if placed.configuration_id not in names:
                 where = f"graph.node[{index}]"
-                shown = quote(text(placed.configuration_id, where, findings))
+                shown = quote(decode_text(placed.configuration_id, where, findings))
                 findings.should("device-configuration", f"there is no device configuration {shown}", where)
 
 
@@ -112,7 +112,10 @@ def _check_training(training: Any, findings: Findings, files: SideFiles) -> None
 
 
 def _entries(tensor: Any, where: str, findings: Findings) -> list[tuple[str, str]]:
-    return [(text(entry.key, where, findings), text(entry.value, where, findings)) for entry in tensor.external_data]
+    return [
+        (decode_text(entry.key, where, findings), decode_text(entry.value, where, findings))
+        for entry in tensor.external_data
+    ]
 
 
 def _tensors(graph: Any, where: str) -> Iterable[tuple[str, Any]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from onnx_hw.messages.errors import Problem
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.check.types import node_location
-from onnx_hw.onnx.evaluate.dimensions import substituted
+from onnx_hw.onnx.evaluate.dimensions import substitute_dimensions
 from onnx_hw.onnx.evaluate.infer_shapes import Visible, infer_graph
 from onnx_hw.onnx.graph.dependencies import subgraphs
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
@@ -28,7 +28,7 @@ Shape = tuple[int | str | None, ...]
 
 
 @dataclass(frozen=True)
-class Open:
+class OpenDimension:
     """Open dimension of the inputs: its name if it has one, and the numbers it gets in the two trials."""
 
     name: str | None
@@ -41,8 +41,8 @@ def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
     if len(opened) > _MAX_OPEN_DIMENSIONS:
         return {}
     problems: list[Problem] = []
-    first = _inferred(_trial(model.graph, opened, 0), {}, problems)
-    second = _inferred(_trial(model.graph, opened, 1), {}, []) if opened else first
+    first = _infer_types(_trial(model.graph, opened, 0), {}, problems)
+    second = _infer_types(_trial(model.graph, opened, 1), {}, []) if opened else first
     for problem in problems:
         # What fails with trial numbers may succeed with others; "type-declared" is reported below, for all numbers.
         if not opened and problem.stage == "validate" and problem.code != "type-declared":
@@ -51,11 +51,11 @@ def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
     lengths: dict[str, tuple[int, str, bool]] = {}
     for graph, one, other in zip(_graphs(model.graph), first, second, strict=True):
         shapes = {
-            name: _merged(of.shape, other[name].shape, opened)
+            name: _merge_trials(of.shape, other[name].shape, opened)
             for name, of in one.items()
             if name in other and other[name].ndim == of.ndim
         }
-        miscounted = _miscounted(graph, one)
+        miscounted = _miscounted_values(graph, one)
         for name, code, message, where in _wrong_shapes(graph, shapes):
             if name in miscounted:
                 findings.should(code, message, where, "older shape inference counts a window that ceil_mode leaves out")
@@ -76,13 +76,13 @@ def _graphs(graph: Graph) -> Iterator[Graph]:
             yield from _graphs(inner)
 
 
-def _inferred(graph: Graph, outer: Mapping[str, TensorType], problems: list[Problem]) -> list[dict[str, TensorType]]:
+def _infer_types(graph: Graph, outer: Mapping[str, TensorType], problems: list[Problem]) -> list[dict[str, TensorType]]:
     """Return the known types of each graph's values, in the order of ``_graphs``."""
     types = infer_graph(graph, outer, problems)
     types_of_graphs = [types]
     for node in graph.nodes:
         for inner in subgraphs(node):
-            types_of_graphs += _inferred(inner, Visible(types, outer), [])  # it may be a branch that is never taken
+            types_of_graphs += _infer_types(inner, Visible(types, outer), [])  # it may be a branch that is never taken
     return types_of_graphs
 
 
@@ -96,17 +96,17 @@ def with_inferred_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:
     outputs = {
         value.name: replace(value, shape=shapes[value.name])
         if value.shape is None and value.name in shapes
-        else _without_untrue(value, shapes.get(value.name), names=False)
+        else _drop_untrue(value, shapes.get(value.name), names=False)
         for value in graph.outputs
     }
     inner = {
-        name: _without_untrue(value, shapes.get(name), names=name not in border) for name, value in graph.values.items()
+        name: _drop_untrue(value, shapes.get(name), names=name not in border) for name, value in graph.values.items()
     }
     changed = replace(graph, outputs=tuple(outputs[value.name] for value in graph.outputs), values={**inner, **outputs})
     return replace(model, graph=changed)
 
 
-def _without_untrue(value: Value, inferred: Shape | None, *, names: bool) -> Value:
+def _drop_untrue(value: Value, inferred: Shape | None, *, names: bool) -> Value:
     """Drop lengths where another one was inferred, and with ``names`` also names that were not inferred."""
     if inferred is None or value.shape is None:
         return value
@@ -119,7 +119,7 @@ def _without_untrue(value: Value, inferred: Shape | None, *, names: bool) -> Val
     return value if shape == value.shape else replace(value, shape=shape)
 
 
-def _open_dimensions(graph: Graph) -> list[Open]:
+def _open_dimensions(graph: Graph) -> list[OpenDimension]:
     """Return the open dimensions of the inputs: each name once; each dimension without a name by itself."""
     names: list[str | None] = []
     for value in graph.inputs:
@@ -127,14 +127,16 @@ def _open_dimensions(graph: Graph) -> list[Open]:
             if dimension is None or (isinstance(dimension, str) and dimension not in names):
                 names.append(dimension)
     rows = len(_TRIALS[0])
-    return [Open(name, (_TRIALS[0][k % rows], _TRIALS[1][(k + k // rows) % rows])) for k, name in enumerate(names)]
+    return [
+        OpenDimension(name, (_TRIALS[0][k % rows], _TRIALS[1][(k + k // rows) % rows])) for k, name in enumerate(names)
+    ]
 
 
-def _trial(graph: Graph, opened: list[Open], which: int) -> Graph:
+def _trial(graph: Graph, opened: list[OpenDimension], which: int) -> Graph:
     """Return the graph with numbers for its open dimensions."""
     if not opened:
         return graph
-    bound = substituted(graph, {of.name: of.numbers[which] for of in opened if of.name is not None})
+    bound = substitute_dimensions(graph, {of.name: of.numbers[which] for of in opened if of.name is not None})
     unnamed = iter([of.numbers[which] for of in opened if of.name is None])
     inputs = tuple(
         value
@@ -145,7 +147,7 @@ def _trial(graph: Graph, opened: list[Open], which: int) -> Graph:
     return replace(bound, inputs=inputs)
 
 
-def _merged(first: tuple[int, ...], second: tuple[int, ...], opened: list[Open]) -> Shape:
+def _merge_trials(first: tuple[int, ...], second: tuple[int, ...], opened: list[OpenDimension]) -> Shape:
     names = {of.numbers: of.name for of in opened}
     return tuple(a if a == b else names.get((a, b)) for a, b in zip(first, second, strict=True))
 
@@ -207,7 +209,7 @@ def _shown(value: Value) -> str:
     return repr(replace(value, name="")).removeprefix(": ")
 
 
-def _miscounted(graph: Graph, types: Mapping[str, TensorType]) -> set[str]:
+def _miscounted_values(graph: Graph, types: Mapping[str, TensorType]) -> set[str]:
     """Return the values whose declared shapes may count a window that does not exist.
 
     With ``ceil_mode`` a window that would begin in the padding behind the tensor is left out, as the specification says

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from onnx_hw.messages.text import quote
-from onnx_hw.onnx.check.functions import all_nodes, called, functions_by_key
+from onnx_hw.onnx.check.functions import all_nodes, called_function, functions_by_key
 from onnx_hw.onnx.graph.signatures import (
     Parameter,
     Signature,
@@ -63,7 +63,7 @@ def check_signatures(model: SourceModel, findings: Findings) -> None:
                 missing[node.domain] += 1
                 _report_not_imported(node, missing[node.domain], where, opsets, findings)
                 continue
-            if called(node, functions) is None and node.domain in standard_domains():
+            if called_function(node, functions) is None and node.domain in standard_domains():
                 check_node(node, opsets[node.domain], findings)
 
 

@@ -43,15 +43,15 @@ def _check_graph(graph: Graph, outer: MutableMapping[str, str], findings: Findin
     """Check a graph; return the type of each value after the whole graph, "" for unknown."""
     types: MutableMapping[str, str] = ChainMap({}, outer)
     for value in graph.inputs:
-        types[value.name] = plain(value)
+        types[value.name] = type_without_shape(value)
     for name in graph.constants:
-        types[name] = plain(graph.values[name])
+        types[name] = type_without_shape(graph.values[name])
     for node in graph.nodes:
         results = _node_results(node, types, findings)
         for name, computed in zip(node.outputs, results, strict=True):
             if not name:
                 continue
-            declared = plain(graph.values[name]) if name in graph.values else ""
+            declared = type_without_shape(graph.values[name]) if name in graph.values else ""
             if computed and declared and computed != declared:
                 findings.must(
                     "declared-type",
@@ -61,13 +61,13 @@ def _check_graph(graph: Graph, outer: MutableMapping[str, str], findings: Findin
             types[name] = computed or declared
     produced = {name for node in graph.nodes for name in node.outputs}  # compared above
     for value in graph.outputs:
-        declared, computed = plain(value), types.get(value.name, "")
+        declared, computed = type_without_shape(value), types.get(value.name, "")
         if declared and computed and declared != computed and value.name not in produced:
             findings.must("declared-type", f"output {quote(value.name)} is declared as {declared}, but is {computed}")
     return types
 
 
-def plain(value: Value) -> str:
+def type_without_shape(value: Value) -> str:
     """Return a value's type without shapes, as signatures name it: ``float``, ``sequence(float)``."""
     return _SHAPE.sub("", value.element_type)
 
@@ -90,7 +90,9 @@ def _node_results(node: Node, types: MutableMapping[str, str], findings: Finding
     bound = _bind_inputs(node, signature, types, findings)
     if node.op_type == "If" and not node.domain:
         return _branch_results(node, bodies, findings)
-    return [_result(parameter, node, bound, types) for parameter in _spread(signature.outputs, len(node.outputs))]
+    return [
+        _result(parameter, node, bound, types) for parameter in _expand_parameters(signature.outputs, len(node.outputs))
+    ]
 
 
 def _branch_results(node: Node, bodies: Mapping[str, Mapping[str, str]], findings: Findings) -> list[str]:
@@ -111,7 +113,7 @@ def _branch_results(node: Node, bodies: Mapping[str, Mapping[str, str]], finding
     return results
 
 
-def _spread(parameters: Sequence[Parameter], count: int) -> list[Parameter]:
+def _expand_parameters(parameters: Sequence[Parameter], count: int) -> list[Parameter]:
     """Yield one parameter for each of ``count`` values."""
     return [parameters[min(index, len(parameters) - 1)] for index in range(count)] if parameters else []
 
@@ -120,7 +122,7 @@ def _bind_inputs(node: Node, signature: Signature, types: Mapping[str, str], fin
     """Return the type that each variable of the signature stands for at this node."""
     bound: dict[str, str] = {}
     giver: dict[str, str] = {}
-    for parameter, name in zip(_spread(signature.inputs, len(node.inputs)), node.inputs, strict=False):
+    for parameter, name in zip(_expand_parameters(signature.inputs, len(node.inputs)), node.inputs, strict=False):
         actual = types.get(name, "") if name else ""
         if not actual:
             continue
@@ -159,14 +161,14 @@ def _result(parameter: Parameter, node: Node, bound: Mapping[str, str], types: M
         return ""
     if node.op_type in _TYPE_ATTRIBUTES:
         attribute, default = _TYPE_ATTRIBUTES[node.op_type]
-        return _named(node.attributes.get(attribute)) or default or types.get(node.inputs[0], "")
+        return _named_type(node.attributes.get(attribute)) or default or types.get(node.inputs[0], "")
     if node.op_type == "ConstantOfShape":
         value: Any = node.attributes.get("value", np.zeros(1, np.float32))
         return value.element_type if isinstance(value, OnnxTensor) else element_type_of(value.dtype).name
     return ""
 
 
-def _named(code: Any) -> str:
+def _named_type(code: Any) -> str:
     """Return the element type that an attribute names, by number or (opset 1) by upper-case name; "" for none."""
     if isinstance(code, str):
         return code.lower()

@@ -14,7 +14,7 @@ from onnx_hw.onnx.graph.model import Graph, Value
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, name_of_dtype, to_compute_dtype, to_model_dtype
 
 
-def checked_feeds(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Any]:
+def check_feeds(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """Check the feeds; return them in the dtypes that operators compute with.
 
     A tensor is given in its own dtype or, when numpy lacks that, in the one in which the model holds such tensors; a
@@ -38,15 +38,15 @@ def checked_feeds(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Any]:
         if name not in feeds:
             problems.append(_problem("feed-missing", f"input `{name}` must be given: {value!r}"))
         elif "(" in value.element_type:
-            result[name] = _checked_structure(value, feeds[name], problems)
+            result[name] = _check_structure(value, feeds[name], problems)
         else:
-            result[name] = _checked_array(value, feeds[name], lengths, problems)
+            result[name] = _check_array(value, feeds[name], lengths, problems)
     if problems:
         raise UserError(*problems)
     return result
 
 
-def _checked_array(value: Value, array: Any, lengths: dict[str, int], problems: list[Problem]) -> Any:
+def _check_array(value: Value, array: Any, lengths: dict[str, int], problems: list[Problem]) -> Any:
     array = np.asarray(array) if isinstance(array, np.generic) else array
     if not isinstance(array, np.ndarray):
         problems.append(_problem("feed-type", f"input `{value.name}` must be an array, not {type(array).__name__}"))
@@ -70,11 +70,11 @@ def _checked_array(value: Value, array: Any, lengths: dict[str, int], problems: 
         problems.append(_problem("feed-type", message, f"convert it with .astype({dtype})"))
         result = array
     if value.shape is not None:
-        problems.extend(_misshapen(value.name, value.shape, array.shape, lengths))
+        problems.extend(_shape_problems(value.name, value.shape, array.shape, lengths))
     return result
 
 
-def _misshapen(
+def _shape_problems(
     name: str, declared: tuple[int | str | None, ...], actual: tuple[int, ...], lengths: dict[str, int]
 ) -> list[Problem]:
     """Report what is wrong with the shape of an array; ``lengths`` remembers the length of each dimension name."""
@@ -95,7 +95,7 @@ def _misshapen(
     ]
 
 
-def _checked_structure(value: Value, actual: Any, problems: list[Problem]) -> Any:
+def _check_structure(value: Value, actual: Any, problems: list[Problem]) -> Any:
     """Check the outer form of a sequence or optional, and nothing else of it."""
     optional = value.element_type.startswith("optional(")
     sequence = "sequence(" in value.element_type

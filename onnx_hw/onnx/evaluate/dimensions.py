@@ -11,7 +11,7 @@ from onnx_hw.messages.text import quote
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 
 
-def variables(model: Model) -> tuple[str, ...]:
+def dimension_variables(model: Model) -> tuple[str, ...]:
     """Return every dimension variable of the main graph's inputs and outputs, in file order."""
     names = dict.fromkeys(
         dimension
@@ -28,7 +28,7 @@ def bind_dimensions(model: Model, sizes: Mapping[str, int]) -> Model:
     Raises:
         UserError: a name that no input or output of the model has, or a size below 1; all of them at once.
     """
-    known = variables(model)
+    known = dimension_variables(model)
     problems = []
     for name, size in sizes.items():
         if name not in known:
@@ -50,10 +50,10 @@ def bind_dimensions(model: Model, sizes: Mapping[str, int]) -> Model:
         raise UserError(*problems)
     if not sizes:
         return model
-    return replace(model, graph=substituted(model.graph, sizes))
+    return replace(model, graph=substitute_dimensions(model.graph, sizes))
 
 
-def substituted(graph: Graph, sizes: Mapping[str, int]) -> Graph:
+def substitute_dimensions(graph: Graph, sizes: Mapping[str, int]) -> Graph:
     """Replace dimension variables of a graph by numbers, subgraphs included; names that it lacks are ignored."""
     return replace(
         graph,
@@ -72,9 +72,9 @@ def _node(node: Node, sizes: Mapping[str, int]) -> Node:
 
 def _attribute(value: Any, sizes: Mapping[str, int]) -> Any:
     if isinstance(value, Graph):
-        return substituted(value, sizes)
+        return substitute_dimensions(value, sizes)
     if isinstance(value, tuple) and value and isinstance(value[0], Graph):
-        return tuple(substituted(graph, sizes) for graph in value)
+        return tuple(substitute_dimensions(graph, sizes) for graph in value)
     return value
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.evaluate.infer_shapes import infer_graph, with_types
 from onnx_hw.onnx.evaluate.unroll_control_flow import unroll
-from onnx_hw.onnx.graph.dependencies import needed_nodes, reads, subgraphs
+from onnx_hw.onnx.graph.dependencies import names_read, needed_nodes, subgraphs
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators.allowance import MAX_HELD_BYTES, Allowance, CostExceeded, bytes_of
 from onnx_hw.onnx.operators.dtypes import name_of_dtype, to_model_dtype
@@ -63,12 +63,12 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
             node = replace(node, outputs=tuple("" if name in empty else name for name in node.outputs))
             if not any(node.outputs):
                 continue
-        behind = hidden.intersection(reads(node))
+        behind = hidden.intersection(names_read(node))
         if keep(node) or (behind and not _needs_shapes_only(node, behind, types)):
             hidden.update(name for name in node.outputs if name)
             nodes.append(node)
             continue
-        values = None if node.op_type in LOOPS else _folded(node, known, types, allowance)
+        values = None if node.op_type in LOOPS else _fold_node(node, known, types, allowance)
         if values is None:
             nodes.append(node)
             continue
@@ -85,7 +85,7 @@ def _needs_shapes_only(node: Node, behind: set[str], types: dict[str, TensorType
     )
 
 
-def _folded(
+def _fold_node(
     node: Node, known: dict[str, Any], types: dict[str, TensorType], allowance: Allowance
 ) -> dict[str, Any] | None:
     """Compute the node's outputs by name; None when the node must stay."""
@@ -94,11 +94,11 @@ def _folded(
     if len(inferred) == len(names):
         return inferred
     operator = lookup(node.domain, node.op_type, node.version)
-    if operator is None or not operator.stateless or not reads(node) <= known.keys():
+    if operator is None or not operator.stateless or not names_read(node) <= known.keys():
         return None
     if next(subgraphs(node), None) is not None:
         return None  # control flow with a known course was unrolled; the rest may run for ever
-    size = sum(known[name].nbytes for name in reads(node))
+    size = sum(known[name].nbytes for name in names_read(node))
     if any(_bytes(types.get(name)) > max(size, GROWTH_BYTES_LIMIT) for name in names):
         return None
 
@@ -135,17 +135,17 @@ def _with_constants(graph: Graph, nodes: Sequence[Node], folded: dict[str, Any])
         values[name] = Value(name, name_of_dtype(value.dtype), value.shape)
     for name in (name for node in nodes for name in node.outputs if name and name not in values):
         values[name] = Value(name, "", None)
-    return _needed(replace(graph, nodes=tuple(nodes), constants=constants, values=values))
+    return _needed_part(replace(graph, nodes=tuple(nodes), constants=constants, values=values))
 
 
 def drop_unneeded(model: Model) -> Model:
     """Remove the nodes, constants and values that no output needs."""
-    return replace(model, graph=_needed(model.graph))
+    return replace(model, graph=_needed_part(model.graph))
 
 
-def _needed(graph: Graph) -> Graph:
+def _needed_part(graph: Graph) -> Graph:
     nodes = needed_nodes(graph, [value.name for value in graph.outputs])
-    read = {value.name for value in graph.outputs}.union(*(reads(node) for node in nodes))
+    read = {value.name for value in graph.outputs}.union(*(names_read(node) for node in nodes))
     alive = read.union(*(node.outputs for node in nodes), (value.name for value in graph.inputs))
     return replace(
         graph,

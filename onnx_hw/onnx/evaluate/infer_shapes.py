@@ -60,7 +60,7 @@ def infer_graph(
     for name, array in tagged_constants(graph).items():
         types[name] = TensorType(array.dtype, array.shape, array)
     for value in graph.inputs:
-        known = (input_types or {}).get(value.name) or type_of(value)
+        known = (input_types or {}).get(value.name) or tensor_type_of(value)
         if known is not None:
             types.setdefault(value.name, known)
     declared = {**graph.values, **{value.name: value for value in graph.outputs}}
@@ -76,7 +76,7 @@ def infer_graph(
             if not name:
                 continue
             if name in declared:
-                computed = _agreed(node, declared[name], computed, problems)
+                computed = _reconcile_types(node, declared[name], computed, problems)
             if computed is not None:
                 types[name] = computed
     return types
@@ -102,7 +102,7 @@ class Visible(Mapping[str, TensorType]):
         return sum(1 for _ in self)
 
 
-def type_of(value: Value) -> TensorType | None:
+def tensor_type_of(value: Value) -> TensorType | None:
     """Return the type of a tensor value, or None when its shape is not wholly known."""
     if value.shape is None or "(" in value.element_type or not value.element_type:
         return None
@@ -124,10 +124,12 @@ def _node_types(node: Node, known: Mapping[str, TensorType]) -> list[TensorType 
     return [of if of is None or of.size <= VALUE_LIMIT else TensorType(of.dtype, of.shape) for of in computed]
 
 
-def _agreed(node: Node, declared: Value, computed: TensorType | None, problems: list[Problem]) -> TensorType | None:
+def _reconcile_types(
+    node: Node, declared: Value, computed: TensorType | None, problems: list[Problem]
+) -> TensorType | None:
     """Return the computed type, else the declared one; report a problem when they contradict each other."""
     if computed is None:
-        return type_of(declared)
+        return tensor_type_of(declared)
     fits = declared.element_type in ("", name_of_dtype(computed.dtype))
     if declared.shape is not None:
         fits &= len(declared.shape) == computed.ndim

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from onnx_hw.onnx.evaluate.infer_shapes import type_of
+from onnx_hw.onnx.evaluate.infer_shapes import tensor_type_of
 from onnx_hw.onnx.graph.dependencies import subgraphs
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
@@ -27,7 +27,7 @@ def macs_of(node: Node, graph: Graph) -> int | None:
     count = facts_of(node).macs
     if count is None:
         return None if is_product(node) else 0
-    types = {name: type_of(graph.values[name]) for name in (*node.inputs, *node.outputs) if name in graph.values}
+    types = {name: tensor_type_of(graph.values[name]) for name in (*node.inputs, *node.outputs) if name in graph.values}
     if any(types.get(name) is None for name in (*node.inputs, *node.outputs) if name):
         return None
     return count(node, [types.get(name) for name in node.inputs], [types.get(name) for name in node.outputs])

@@ -7,7 +7,7 @@ from typing import Any
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import did_you_mean
-from onnx_hw.onnx.evaluate.check_inputs import checked_feeds
+from onnx_hw.onnx.evaluate.check_inputs import check_feeds
 from onnx_hw.onnx.graph.model import Graph, Model
 from onnx_hw.onnx.operators.dtypes import to_compute_dtype, to_model_dtype
 from onnx_hw.onnx.operators.evaluate import evaluate
@@ -45,7 +45,7 @@ def run(
             compute its inputs.
     """
     graph = model.graph if isinstance(model, Model) else model
-    checked = checked_feeds(graph, feeds)
+    checked = check_feeds(graph, feeds)
     names = [value.name for value in graph.outputs] if outputs is None else list(outputs)
     _check_names(graph, names)
     watch = None if observe is None else lambda name, value: observe(name, to_model_dtype(value))

@@ -32,13 +32,13 @@ def unroll(model: Model) -> Model:
     """
     graph = model.graph
     while True:
-        unrolled = _unrolled(graph)
+        unrolled = _unroll_nodes(graph)
         if unrolled is graph:
             return replace(model, graph=graph)
         graph = unrolled
 
 
-def _unrolled(graph: Graph) -> Graph:
+def _unroll_nodes(graph: Graph) -> Graph:
     if not any(node.op_type in _REPLACEMENTS and not node.domain for node in graph.nodes):
         return graph
     types = infer_graph(graph, {}, [])
@@ -46,7 +46,7 @@ def _unrolled(graph: Graph) -> Graph:
     nodes: list[Node] = []
     changed = False
     for node in graph.nodes:
-        replaced = None if node.domain else _REPLACEMENTS.get(node.op_type, _kept)(node, types, copier)
+        replaced = None if node.domain else _REPLACEMENTS.get(node.op_type, _keep)(node, types, copier)
         if replaced is None or len(nodes) + len(replaced) > NODE_LIMIT:
             nodes.append(node)
         else:
@@ -99,15 +99,15 @@ class Copier:
         nodes = []
         for node in graph.nodes:
             names.update({name: self.fresh(f"{prefix}/{name}") for name in node.outputs if name})
-            copied = renamed(node, names)
+            copied = rename_values(node, names)
             nodes.append(replace(copied, name=f"{prefix}/{node.name}" if node.name else ""))
         return nodes, [names.get(value.name, value.name) for value in graph.outputs]
 
 
-def renamed(node: Node, names: Mapping[str, str]) -> Node:
+def rename_values(node: Node, names: Mapping[str, str]) -> Node:
     """Rename the values that a node reads and writes, also where its subgraphs read them."""
     attributes = {
-        key: _renamed_graph(value, names) if isinstance(value, Graph) else value
+        key: _rename_graph(value, names) if isinstance(value, Graph) else value
         for key, value in node.attributes.items()
     }
     return replace(
@@ -118,17 +118,17 @@ def renamed(node: Node, names: Mapping[str, str]) -> Node:
     )
 
 
-def _renamed_graph(graph: Graph, names: Mapping[str, str]) -> Graph:
+def _rename_graph(graph: Graph, names: Mapping[str, str]) -> Graph:
     own = {value.name for value in graph.inputs}.union(graph.constants, *(node.outputs for node in graph.nodes))
     visible = {name: new for name, new in names.items() if name not in own}
     return replace(
         graph,
-        nodes=tuple(renamed(node, visible) for node in graph.nodes),
+        nodes=tuple(rename_values(node, visible) for node in graph.nodes),
         outputs=tuple(replace(value, name=visible.get(value.name, value.name)) for value in graph.outputs),
     )
 
 
-def _kept(*_: Any) -> None:
+def _keep(*_: Any) -> None:
     """Keep the node of any other operator."""
 
 
@@ -139,7 +139,7 @@ def _branch(node: Node, types: Types, copier: Copier) -> list[Node] | None:
         return None
     taken = node.attributes["then_branch" if bool(condition.reshape(())) else "else_branch"]
     nodes, results = copier.copy(taken, node.label, [])
-    return [*nodes, *_passed(node, node.outputs, results)]
+    return [*nodes, *_name_results(node, node.outputs, results)]
 
 
 def _iterations(node: Node, types: Types, copier: Copier) -> list[Node] | None:
@@ -166,8 +166,8 @@ def _iterations(node: Node, types: Types, copier: Copier) -> list[Node] | None:
         for scan, name in zip(scans, results[1 + len(carried) :], strict=True):
             scan.append(name)
     for output, scan in zip(scanned, scans, strict=True):
-        nodes.extend(_stacked(node, output, scan, copier) if output else ())
-    return [*nodes, *_passed(node, node.outputs[: len(carried)], carried)]
+        nodes.extend(_stack(node, output, scan, copier) if output else ())
+    return [*nodes, *_name_results(node, node.outputs[: len(carried)], carried)]
 
 
 def _plan(body: Graph, types: Types, carried: Sequence[str], trips: int | None, going: np.ndarray | None) -> int | None:
@@ -207,7 +207,7 @@ def _valueless(of: TensorType) -> TensorType:
     return TensorType(of.dtype, of.shape)
 
 
-def _stacked(node: Node, output: str, parts: Sequence[str], copier: Copier) -> Iterator[Node]:
+def _stack(node: Node, output: str, parts: Sequence[str], copier: Copier) -> Iterator[Node]:
     """Make the nodes that put the values of all iterations on a new first axis."""
     raised = [copier.fresh(f"{part}/row") for part in parts]
     for part, row in zip(parts, raised, strict=True):
@@ -219,7 +219,7 @@ def _stacked(node: Node, output: str, parts: Sequence[str], copier: Copier) -> I
     yield _node(node, "Concat", tuple(raised), output, axis=0)
 
 
-def _passed(node: Node, outputs: Sequence[str], results: Sequence[str]) -> Iterator[Node]:
+def _name_results(node: Node, outputs: Sequence[str], results: Sequence[str]) -> Iterator[Node]:
     """Give the results the names that the node's outputs had."""
     for output, result in zip(outputs, results, strict=False):
         if output:

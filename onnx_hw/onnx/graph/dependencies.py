@@ -15,7 +15,7 @@ def subgraphs(node: Node) -> Iterator[Graph]:
                 yield value
 
 
-def reads(node: Node) -> set[str]:
+def names_read(node: Node) -> set[str]:
     """Return the names of the values that a node reads, with those that its subgraphs take from outside."""
     names = {name for name in node.inputs if name}
     for graph in subgraphs(node):
@@ -28,7 +28,7 @@ def free_names(graph: Graph) -> set[str]:
     known = {value.name for value in graph.inputs} | set(graph.constants)
     free: set[str] = set()
     for node in graph.nodes:
-        free |= reads(node) - known
+        free |= names_read(node) - known
         known.update(node.outputs)
     return free | ({value.name for value in graph.outputs} - known)
 
@@ -40,7 +40,7 @@ def needed_nodes(graph: Graph, values: Iterable[str]) -> list[Node]:
     for node in reversed(graph.nodes):
         if not needed.isdisjoint(name for name in node.outputs if name):
             kept.append(node)
-            needed |= reads(node)
+            needed |= names_read(node)
     return kept[::-1]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onnx_hw.messages.invariants import Fault
-from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Model
 
 
@@ -16,7 +16,7 @@ def faults_of_model(model: Model) -> Iterator[Fault]:
     known = {value.name: "an input" for value in graph.inputs}
     known |= dict.fromkeys(graph.constants, "a constant")
     for node in graph.nodes:
-        for name in sorted(reads(node) - known.keys()):
+        for name in sorted(names_read(node) - known.keys()):
             what = f"`{producers[name]}`, which makes it, stands later" if name in producers else "nothing makes it"
             yield Fault(f"what a node reads must be there: {what}", node.label, name)
         for name in node.outputs:
@@ -53,7 +53,7 @@ def faults_of_folded(model: Model) -> Iterator[Fault]:
     for node in reversed(graph.nodes):
         if needed.isdisjoint(node.outputs):
             yield Fault("what no output needs must be left out", node.label)
-        needed |= reads(node)
+        needed |= names_read(node)
         for name in node.outputs:
             if name and name not in graph.values:
                 yield Fault("what a node makes must be among the values", node.label, name)

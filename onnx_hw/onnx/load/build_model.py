@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.check.signatures import check_node
-from onnx_hw.onnx.evaluate.dimensions import substituted
+from onnx_hw.onnx.evaluate.dimensions import substitute_dimensions
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Graph, Model, Node, OnnxTensor, Value
 from onnx_hw.onnx.graph.signatures import standard_domains
@@ -29,7 +29,7 @@ def build_model(source: SourceModel, path: Path | None, findings: Findings) -> M
     if lengths:
         bound = ", ".join(f"{name} = {length}" for name, length in lengths.items())
         findings.note(f"dimensions are bound by defaults of inputs: {bound}")
-        graph = substituted(graph, lengths)
+        graph = substitute_dimensions(graph, lengths)
     name = path.stem if path is not None else source.graph.name
     return Model(name, graph, source.opsets, source.ir_version, path, tuple(findings.notes), source.producer)
 
@@ -48,7 +48,7 @@ class GraphBuilder:
         constants: dict[str, np.ndarray] = {}
         values: dict[str, Value] = {}
         for value in (*source.values, *source.inputs, *source.outputs):
-            values[value.name] = value_of(value)
+            values[value.name] = to_value(value)
         for constant in source.constants:
             assert constant.tensor is not None, "a model with refused tensors is not built"
             self._add_constant(constant.name, constant.tensor, constant.where, constants, values)
@@ -63,13 +63,13 @@ class GraphBuilder:
             else:
                 self._add_constant(node.outputs[0], tensor, node.location, constants, values)
         for value in self.inliner.values[inlined:]:
-            values.setdefault(value.name, value_of(value))
+            values.setdefault(value.name, to_value(value))
         del self.inliner.values[inlined:]
         return Graph(
             name=source.name,
             nodes=tuple(nodes),
             inputs=tuple(values[name] for name in listed if name not in constants),
-            outputs=tuple(value_of(value) for value in source.outputs),
+            outputs=tuple(to_value(value) for value in source.outputs),
             constants=constants,
             values=values,
             defaults=defaults,
@@ -151,7 +151,7 @@ def _lengths_of_defaults(source: SourceGraph, graph: Graph, findings: Findings) 
     return lengths
 
 
-def value_of(source: SourceValue) -> Value:
+def to_value(source: SourceValue) -> Value:
     """Convert a value with its type, as far as it is declared."""
     return Value(source.name, "", None) if source.type is None else _typed(source.name, source.type)
 

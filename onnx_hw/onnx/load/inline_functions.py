@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from onnx_hw.onnx.check.functions import all_nodes, called, functions_by_key
+from onnx_hw.onnx.check.functions import all_nodes, called_function, functions_by_key
 from onnx_hw.onnx.parse.source_model import (
     FunctionKey,
     SourceAttribute,
@@ -69,15 +69,15 @@ class Inliner:
             if node is None:
                 stack.pop()
                 continue
-            node = self._renamed(node, body)
-            callee = called(node, self.functions)
+            node = self._rename_node(node, body)
+            callee = called_function(node, self.functions)
             if callee is None:
                 yield node, body
                 continue
             inner = self._body_of(callee, node)
             for parameter, name in zip(callee.outputs, node.outputs, strict=False):
                 if name and parameter in callee.inputs:
-                    yield _identity(_known(inner, parameter), name, node), inner
+                    yield _identity(_new_name(inner, parameter), name, node), inner
             stack.append((iter(callee.nodes), inner))
 
     def graph(self, graph: SourceGraph, body: Body) -> tuple[SourceGraph, Body]:
@@ -86,20 +86,20 @@ class Inliner:
             return graph, body
         names = dict(body.names)
         inner = replace(body, names=names)
-        for name in _defined(graph):
+        for name in _defined_names(graph):
             names[name] = self._fresh(name, body.prefix)
         return (
             replace(
                 graph,
-                inputs=tuple(replace(value, name=_known(inner, value.name)) for value in graph.inputs),
-                outputs=tuple(replace(value, name=_known(inner, value.name)) for value in graph.outputs),
-                values=tuple(replace(value, name=_known(inner, value.name)) for value in graph.values),
-                constants=tuple(replace(value, name=_known(inner, value.name)) for value in graph.constants),
+                inputs=tuple(replace(value, name=_new_name(inner, value.name)) for value in graph.inputs),
+                outputs=tuple(replace(value, name=_new_name(inner, value.name)) for value in graph.outputs),
+                values=tuple(replace(value, name=_new_name(inner, value.name)) for value in graph.values),
+                constants=tuple(replace(value, name=_new_name(inner, value.name)) for value in graph.constants),
             ),
             inner,
         )
 
-    def _renamed(self, node: SourceNode, body: Body) -> SourceNode:
+    def _rename_node(self, node: SourceNode, body: Body) -> SourceNode:
         if body.names is None:
             return node
         names = body.names
@@ -111,7 +111,7 @@ class Inliner:
             name=f"{body.prefix}/{node.name}" if node.name else "",
             inputs=tuple(names.get(name, name) for name in node.inputs),
             outputs=tuple(names.get(name, name) for name in node.outputs),
-            attributes=tuple(_resolved(node.attributes, body.attributes)),
+            attributes=tuple(_resolve_references(node.attributes, body.attributes)),
         )
 
     def _body_of(self, callee: SourceFunction, call: SourceNode) -> Body:
@@ -141,11 +141,11 @@ class Inliner:
         return new
 
 
-def _known(body: Body, name: str) -> str:
+def _new_name(body: Body, name: str) -> str:
     return name if body.names is None else body.names.get(name, name)
 
 
-def _resolved(
+def _resolve_references(
     attributes: Iterable[SourceAttribute], values: Mapping[str, SourceAttribute]
 ) -> Iterator[SourceAttribute]:
     """Replace references by the call's value; an attribute whose value the call lacks is left out."""
@@ -162,7 +162,7 @@ def _identity(source: str, result: str, call: SourceNode) -> SourceNode:
     return replace(call, op_type="Identity", domain="", overload="", inputs=(source,), outputs=(result,), attributes=())
 
 
-def _defined(graph: SourceGraph) -> Iterator[str]:
+def _defined_names(graph: SourceGraph) -> Iterator[str]:
     """Yield the names that a subgraph defines by itself, with those of its nodes' outputs."""
     yield from (value.name for value in graph.inputs)
     yield from (constant.name for constant in graph.constants)
@@ -170,8 +170,8 @@ def _defined(graph: SourceGraph) -> Iterator[str]:
 
 
 def _all_names(graph: SourceGraph) -> Iterator[str]:
-    yield from _defined(graph)
+    yield from _defined_names(graph)
     for node in all_nodes(graph.nodes):
         yield from node.outputs
         for inner in node.graphs:
-            yield from _defined(inner)
+            yield from _defined_names(inner)

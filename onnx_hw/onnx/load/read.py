@@ -27,7 +27,7 @@ from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.external_data import SideFiles
 from onnx_hw.onnx.parse.parse import parse_file
 from onnx_hw.onnx.parse.source_model import SourceModel
-from onnx_hw.onnx.parse.toposort import sorted_model
+from onnx_hw.onnx.parse.toposort import sort_model
 from onnx_hw.onnx.parse.translate import Translator
 
 
@@ -77,7 +77,7 @@ def examine(path: Path, findings: Findings) -> Model | None:
     if findings.refusals:
         return None
     if findings.lenient:
-        source = sorted_model(source)
+        source = sort_model(source)
     model = build_model(source, path, findings)
     return None if findings.refusals else _check_model(model, findings)
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
+from onnx_hw.onnx.operators.dtypes import Array, is_integer, widen
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast, like_first, onto_first, same_dtype
@@ -45,7 +45,7 @@ def Clip_1(x: Array, *, max: float | None = None, min: float | None = None) -> A
 @operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Sigmoid(x: Array) -> Array:
-    return sigmoid(widened(x)).astype(x.dtype, copy=False)
+    return sigmoid(widen(x)).astype(x.dtype, copy=False)
 
 
 @operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
@@ -150,7 +150,7 @@ def Mish(x: Array) -> Array:
 @operator(since=20, types=like_first, facts=Facts(Effect.BENDS))
 def Gelu(x: Array, *, approximate: str = "none") -> Array:
     """Return ``x * (1 + erf(x / sqrt 2)) / 2``, or its approximation by a hyperbolic tangent."""
-    wide = widened(x)
+    wide = widen(x)
     if approximate == "none":
         y = wide * (1 + erf(wide / math.sqrt(2))) / 2
     elif approximate == "tanh":
@@ -162,7 +162,7 @@ def Gelu(x: Array, *, approximate: str = "none") -> Array:
 
 @operator(since=24, types=like_first, facts=Facts(Effect.BENDS))
 def Swish(x: Array, *, alpha: float = 1.0) -> Array:
-    wide = widened(x)
+    wide = widen(x)
     return (wide * sigmoid(wide * wide.dtype.type(alpha))).astype(x.dtype, copy=False)
 
 

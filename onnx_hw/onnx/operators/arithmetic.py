@@ -46,7 +46,7 @@ def quotient(a: Array, b: Array) -> Array:
     return np.where((down < 0) & (down * b != a), down + 1, down).astype(a.dtype)
 
 
-def place_axis(a: Array, b: Array, axis: int | None) -> Array:
+def align_axis(a: Array, b: Array, axis: int | None) -> Array:
     """Add trailing axes of length 1 to ``b``, so that its first axis meets ``axis`` of ``a``, as before opset 7."""
     if axis is None:
         return b
@@ -54,13 +54,13 @@ def place_axis(a: Array, b: Array, axis: int | None) -> Array:
     return b.reshape(*b.shape, *(1,) * max(after, 0))
 
 
-def limited(compute: Callable[[Array, Array], Array], a: Array, b: Array, axis: int | None, broadcast: int) -> Array:
+def one_sided(compute: Callable[[Array, Array], Array], a: Array, b: Array, axis: int | None, broadcast: int) -> Array:
     """Make an operator from before opset 7: one-sided broadcasting, and only where ``broadcast`` is 1."""
     if not broadcast and a.shape != b.shape:
         raise ValueError(
             f"before opset 7 shapes must be equal unless broadcast is 1, not {list(a.shape)} and {list(b.shape)}"
         )
-    y = compute(a, place_axis(a, b, axis))
+    y = compute(a, align_axis(a, b, axis))
     if y.shape != a.shape:
         raise ValueError(f"B must broadcast to A, {list(b.shape)} to {list(a.shape)} does not")
     return y
@@ -77,25 +77,25 @@ _CONSUMED = ("consumed_inputs",)
 @operator(since=6, types=like_a)
 @operator(since=1, types=like_a, hints=_CONSUMED)
 def Add_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return limited(np.add, a, b, axis, broadcast)
+    return one_sided(np.add, a, b, axis, broadcast)
 
 
 @operator(since=6, types=like_a)
 @operator(since=1, types=like_a, hints=_CONSUMED)
 def Sub_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return limited(np.subtract, a, b, axis, broadcast)
+    return one_sided(np.subtract, a, b, axis, broadcast)
 
 
 @operator(since=6, types=like_a)
 @operator(since=1, types=like_a, hints=_CONSUMED)
 def Mul_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return limited(np.multiply, a, b, axis, broadcast)
+    return one_sided(np.multiply, a, b, axis, broadcast)
 
 
 @operator(since=6, types=like_a)
 @operator(since=1, types=like_a, hints=_CONSUMED)
 def Div_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return limited(quotient, a, b, axis, broadcast)
+    return one_sided(quotient, a, b, axis, broadcast)
 
 
 def power_type(a: TensorType, b: TensorType, **_: int | None) -> TensorType:
@@ -113,7 +113,7 @@ def Pow(a: Array, b: Array) -> Array:
 
 @operator(since=1, types=like_a)
 def Pow_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return limited(power, a, b, axis, broadcast)
+    return one_sided(power, a, b, axis, broadcast)
 
 
 def power(a: Array, b: Array) -> Array:

@@ -49,7 +49,7 @@ def Attention(
     if packed:
         if q_num_heads is None or kv_num_heads is None:
             raise ValueError("q_num_heads and kv_num_heads must be given for inputs of three axes")
-        q, k, v = _unpacked(q, q_num_heads), _unpacked(k, kv_num_heads), _unpacked(v, kv_num_heads)
+        q, k, v = _split_heads(q, q_num_heads), _split_heads(k, kv_num_heads), _split_heads(v, kv_num_heads)
     if (past_key is None) != (past_value is None) or (past_key is not None and nonpad_kv_seqlen is not None):
         raise ValueError("past_key and past_value must be given together, and without nonpad_kv_seqlen")
     if past_key is not None and past_value is not None:
@@ -90,7 +90,7 @@ earlier(Attention, since=24, without=("left_window_size", "right_window_size"))
 earlier(Attention, since=23, without=("left_window_size", "right_window_size"), inputs=(3, 6))
 
 
-def _unpacked(x: Array, heads: int) -> Array:
+def _split_heads(x: Array, heads: int) -> Array:
     """Reshape (batch, length, heads * size) -> (batch, heads, length, size)."""
     return x.reshape(x.shape[0], x.shape[1], heads, -1).swapaxes(1, 2)
 
@@ -131,7 +131,7 @@ def RotaryEmbedding(
     packed = x.ndim == 3
     if packed and not num_heads:
         raise ValueError("num_heads must be given for an input of three axes")
-    heads = _unpacked(x, num_heads or 1) if packed else x
+    heads = _split_heads(x, num_heads or 1) if packed else x
     size = rotary_embedding_dim or heads.shape[-1]
     cos = cos_cache if position_ids is None else cos_cache[position_ids]
     sin = sin_cache if position_ids is None else sin_cache[position_ids]
@@ -195,14 +195,14 @@ def LinearAttention(
     """
     if update_rule not in ("linear", "gated", "delta", "gated_delta") or chunk_size < 1:
         raise ValueError(f"update_rule must be linear, gated, delta or gated_delta, not {update_rule}")
-    queries = _unpacked(q, q_num_heads).astype(np.float32)
-    keys, values = (_unpacked(x, kv_num_heads).astype(np.float32) for x in (k, v))
+    queries = _split_heads(q, q_num_heads).astype(np.float32)
+    keys, values = (_split_heads(x, kv_num_heads).astype(np.float32) for x in (k, v))
     batch, _, length, size = keys.shape
     factor = np.float32(scale or 1 / np.sqrt(size))
     state = np.zeros((batch, kv_num_heads, size, values.shape[-1]), np.float32)
     state = state if past_state is None else past_state.astype(np.float32)
-    gates = None if decay is None else np.exp(_unpacked(decay, kv_num_heads).astype(np.float32))
-    rates = None if beta is None else _unpacked(beta, beta.shape[-1]).astype(np.float32)
+    gates = None if decay is None else np.exp(_split_heads(decay, kv_num_heads).astype(np.float32))
+    rates = None if beta is None else _split_heads(beta, beta.shape[-1]).astype(np.float32)
     if ("gated" in update_rule and gates is None) or ("delta" in update_rule and rates is None):
         raise ValueError(f"update_rule {update_rule} must be given its decay and beta")
     y = np.empty((batch, q_num_heads, length, values.shape[-1]), np.float32)

@@ -75,7 +75,7 @@ def Loop(
     going = True if condition is None else bool(condition.reshape(()))
     values = list(carried)
     scans: list[list[Array]] = [[] for _ in range(len(body.outputs) - 1 - len(values))]
-    if trips is not None and going and _goes_on(body):
+    if trips is not None and going and _passes_condition_on(body):
         require_steps(max(most, 0) * (1 + len(body.nodes)) * STEPS_PER_CALL)
     iteration = room = 0
     while going and iteration < most:
@@ -90,11 +90,11 @@ def Loop(
         iteration += 1
     if trips is None and going and iteration == most:
         raise ValueError(f"a loop without trip count must end within {LOOP_LIMIT} iterations")
-    stacked = [_stacked(scan, body, 1 + len(values) + k) for k, scan in enumerate(scans)]
+    stacked = [_stack(scan, body, 1 + len(values) + k) for k, scan in enumerate(scans)]
     return (*values, *stacked)
 
 
-def _goes_on(body: Graph) -> bool:
+def _passes_condition_on(body: Graph) -> bool:
     """Tell whether a body hands on the condition under which it runs, which is true."""
     name = body.outputs[0].name
     copied = {node.outputs[0]: node.inputs[0] for node in body.nodes if node.op_type == "Identity" and not node.domain}
@@ -169,7 +169,7 @@ def Scan(
         hold((room,), np.int8)
     results = []
     for k, scan in enumerate(scans):
-        y = _stacked(scan, body, len(states) + k)
+        y = _stack(scan, body, len(states) + k)
         y = y[::-1] if scan_output_directions and scan_output_directions[k] else y
         axis = scan_output_axes[k] if scan_output_axes else 0
         results.append(np.moveaxis(y, 0, normal_axis(axis, y.ndim)))
@@ -204,7 +204,7 @@ def Scan_8(
     return tuple(np.stack(values) for values in zip(*samples, strict=True))
 
 
-def _stacked(values: list[Array], body: Graph, position: int) -> Array:
+def _stack(values: list[Array], body: Graph, position: int) -> Array:
     """Stack the values of all iterations on a new first axis.
 
     Without iterations the result is an empty tensor of the declared type.

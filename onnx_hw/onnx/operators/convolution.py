@@ -12,7 +12,7 @@ from onnx_hw.onnx.operators.facts import Effect, Facts, Weights
 from onnx_hw.onnx.operators.macs import window_macs
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, same_dtype
-from onnx_hw.onnx.operators.windows import SpatialWindow, slide
+from onnx_hw.onnx.operators.windows import SpatialWindow, sliding_window
 
 _BLOCK = 1 << 18  # elements of one block of columns: stays in the cache, and bounds the memory
 
@@ -84,7 +84,7 @@ def conv_window(
         raise ValueError(f"kernel_shape must be that of W, {list(w[2:])}, not {list(kernel_shape)}")
     if group < 1 or x[1] != w[1] * group or w[0] % group:
         raise ValueError(f"{x[1]} channels in {group} groups do not fit weights of shape {list(w)}")
-    return slide(x[2:], w[2:], auto_pad=auto_pad, pads=pads, strides=strides, dilations=dilations)
+    return sliding_window(x[2:], w[2:], auto_pad=auto_pad, pads=pads, strides=strides, dilations=dilations)
 
 
 def convolve(x: Array, w: Array, window: SpatialWindow, group: int = 1) -> Array:

@@ -102,6 +102,6 @@ def to_model_dtype(values: Any) -> Any:
     return values
 
 
-def widened(x: Array) -> Array:
+def widen(x: Array) -> Array:
     """Return ``x``, in float32 when its floats are narrower: what sums and transcendental functions compute in."""
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.messages.errors import UserError, user_error
-from onnx_hw.onnx.graph.dependencies import needed_nodes, reads
+from onnx_hw.onnx.graph.dependencies import names_read, needed_nodes
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators.allowance import STEPS_PER_CALL, Allowance, CostExceeded, bytes_of, hold, limited
 from onnx_hw.onnx.operators.dtypes import Array, to_compute_dtype
@@ -63,7 +63,7 @@ def evaluate(
     if observe is not None:
         for name, value in feeds.items():
             observe(name, value)
-    read_by = [reads(node) for node in nodes]
+    read_by = [names_read(node) for node in nodes]
     last = {name: number for number, names in enumerate(read_by) for name in names}
     last |= dict.fromkeys(targets, len(nodes))
     held: dict[str, int] = {}

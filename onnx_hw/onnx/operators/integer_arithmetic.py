@@ -12,7 +12,7 @@ from onnx_hw.onnx.operators.facts import Facts, Means, Weights
 from onnx_hw.onnx.operators.macs import matrix_macs, window_macs
 from onnx_hw.onnx.operators.matmul import integer_product, matmul_shape
 from onnx_hw.onnx.operators.registry import Ints, operator
-from onnx_hw.onnx.operators.scales import check_entries, scaled
+from onnx_hw.onnx.operators.scales import check_entries, check_scales
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
 
@@ -35,7 +35,7 @@ def conv_integer_type(
 
 @operator(
     since=10,
-    types=scaled(conv_integer_type, one=(2,), along={3: (1, 0)}),
+    types=check_scales(conv_integer_type, one=(2,), along={3: (1, 0)}),
     facts=Facts(macs=window_macs(1), weights=Weights(1, axis=0, channel=1)),
 )
 def ConvInteger(
@@ -53,7 +53,7 @@ def ConvInteger(
 ) -> Array:
     """Return ``conv(x - x_zero_point, w - w_zero_point)``, exactly, modulo 2^32; padding counts as the zero point."""
     window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
-    sums = convolve(centred(x, x_zero_point), centred(w, w_zero_point, axis=0), window, group)
+    sums = convolve(subtract_zero_point(x, x_zero_point), subtract_zero_point(w, w_zero_point, axis=0), window, group)
     return sums.astype(np.int64).astype(np.int32)
 
 
@@ -65,7 +65,7 @@ def matmul_integer_type(
 
 @operator(
     since=10,
-    types=scaled(matmul_integer_type, along={2: (0, -2), 3: (1, -1)}),
+    types=check_scales(matmul_integer_type, along={2: (0, -2), 3: (1, -1)}),
     facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2)),
 )
 def MatMulInteger(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
@@ -73,7 +73,7 @@ def MatMulInteger(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_
 
     Zero points are per row of a, per column of b.
     """
-    product = integer_product(_centred_rows(a, a_zero_point), centred(b, b_zero_point, axis=-1))
+    product = integer_product(_centred_rows(a, a_zero_point), subtract_zero_point(b, b_zero_point, axis=-1))
     return product.astype(np.int64).astype(np.int32)
 
 
@@ -93,7 +93,7 @@ def _qlinear_conv_type(
     return conv_type(x.with_dtype(w.dtype), w, bias, **attributes).with_dtype(y_zero_point.dtype)
 
 
-qlinear_conv_type = scaled(_qlinear_conv_type, one=(1, 2, 6, 7), along={4: (3, 0), 5: (3, 0)})
+qlinear_conv_type = check_scales(_qlinear_conv_type, one=(1, 2, 6, 7), along={4: (3, 0), 5: (3, 0)})
 
 
 @operator(
@@ -123,12 +123,12 @@ def QLinearConv(
 ) -> Array:
     """Sum exactly, the bias (int32, of scale ``x_scale * w_scale``) included; then multiply once in float32."""
     window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
-    sums = convolve(centred(x, x_zero_point), centred(w, w_zero_point, axis=0), window, group)
+    sums = convolve(subtract_zero_point(x, x_zero_point), subtract_zero_point(w, w_zero_point, axis=0), window, group)
     shape = (-1, *(1,) * len(window.kernel))
     if b is not None:
         sums += b.reshape(shape)
     ratio = x_scale * w_scale / y_scale
-    return requantized(sums, ratio.reshape(shape) if ratio.size > 1 else ratio.reshape(()), y_zero_point.reshape(()))
+    return requantize(sums, ratio.reshape(shape) if ratio.size > 1 else ratio.reshape(()), y_zero_point.reshape(()))
 
 
 def qlinear_matmul_type(
@@ -149,7 +149,7 @@ def qlinear_matmul_type(
 
 @operator(
     since=(10, 21),
-    types=scaled(qlinear_matmul_type, along={1: (0, -2), 2: (0, -2), 4: (3, -1), 5: (3, -1)}),
+    types=check_scales(qlinear_matmul_type, along={1: (0, -2), 2: (0, -2), 4: (3, -1), 5: (3, -1)}),
     facts=Facts(
         macs=matrix_macs,
         weights=Weights(3, axis=-1, channel=-1, rank=2),
@@ -168,9 +168,9 @@ def QLinearMatMul(
     y_zero_point: Array,
 ) -> Array:
     """Multiply matrices; scales and zero points: one for all, or one per row of a, per column of b."""
-    sums = integer_product(_centred_rows(a, a_zero_point), centred(b, b_zero_point, axis=-1))
+    sums = integer_product(_centred_rows(a, a_zero_point), subtract_zero_point(b, b_zero_point, axis=-1))
     ratio = _per_row(a_scale) * _per_column(b_scale) / _per_row(y_scale)
-    return requantized(sums, ratio, _per_row(y_zero_point))
+    return requantize(sums, ratio, _per_row(y_zero_point))
 
 
 def dynamic_quantize_type(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
@@ -189,7 +189,7 @@ def DynamicQuantizeLinear(x: Array) -> tuple[Array, Array, Array]:
     return y, scale, zero_point
 
 
-def centred(x: Array, zero_point: Array | None, axis: int = 0) -> Array:
+def subtract_zero_point(x: Array, zero_point: Array | None, axis: int = 0) -> Array:
     """Return ``x - zero_point`` in float64, where every sum of products of 8-bit numbers is exact."""
     wide = x.astype(np.float64)
     if zero_point is None:
@@ -203,7 +203,7 @@ def centred(x: Array, zero_point: Array | None, axis: int = 0) -> Array:
     return wide
 
 
-def requantized(sums: Array, ratio: Array, zero_point: Array) -> Array:
+def requantize(sums: Array, ratio: Array, zero_point: Array) -> Array:
     """Return ``saturate(round_half_even(sums * ratio) + zero_point)``, multiplied in float32 as onnxruntime does.
 
     Scales in double precision, which no model has, are multiplied in it: that shows how near to a tie a value was.
@@ -226,4 +226,4 @@ def _per_column(parameter: Array) -> Array:
 
 
 def _centred_rows(a: Array, zero_point: Array | None) -> Array:
-    return centred(a, zero_point, axis=-2 if a.ndim > 1 else -1)
+    return subtract_zero_point(a, zero_point, axis=-2 if a.ndim > 1 else -1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.onnx.operators.arithmetic import limited
+from onnx_hw.onnx.operators.arithmetic import one_sided
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import (
@@ -30,7 +30,7 @@ def And(a: Array, b: Array) -> Array:
 
 @operator(since=1, types=bool_like_first)
 def And_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return limited(np.logical_and, a, b, axis, broadcast)
+    return one_sided(np.logical_and, a, b, axis, broadcast)
 
 
 @operator(since=7, types=broadcast_bool)
@@ -40,7 +40,7 @@ def Or(a: Array, b: Array) -> Array:
 
 @operator(since=1, types=bool_like_first)
 def Or_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return limited(np.logical_or, a, b, axis, broadcast)
+    return one_sided(np.logical_or, a, b, axis, broadcast)
 
 
 @operator(since=7, types=broadcast_bool)
@@ -50,7 +50,7 @@ def Xor(a: Array, b: Array) -> Array:
 
 @operator(since=1, types=bool_like_first)
 def Xor_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return limited(np.logical_xor, a, b, axis, broadcast)
+    return one_sided(np.logical_xor, a, b, axis, broadcast)
 
 
 @operator(since=(7, 11, 13, 19), types=broadcast_bool)
@@ -60,7 +60,7 @@ def Equal(a: Array, b: Array) -> Array:
 
 @operator(since=1, types=bool_like_first)
 def Equal_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return limited(np.equal, a, b, axis, broadcast)
+    return one_sided(np.equal, a, b, axis, broadcast)
 
 
 @operator(since=(7, 9, 13), types=broadcast_bool)
@@ -70,7 +70,7 @@ def Greater(a: Array, b: Array) -> Array:
 
 @operator(since=1, types=bool_like_first)
 def Greater_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return limited(np.greater, a, b, axis, broadcast)
+    return one_sided(np.greater, a, b, axis, broadcast)
 
 
 @operator(since=(7, 9, 13), types=broadcast_bool)
@@ -80,7 +80,7 @@ def Less(a: Array, b: Array) -> Array:
 
 @operator(since=1, types=bool_like_first)
 def Less_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return limited(np.less, a, b, axis, broadcast)
+    return one_sided(np.less, a, b, axis, broadcast)
 
 
 @operator(since=(12, 16), types=broadcast_bool)

@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.allowance import MAX_VALUE_BYTES, hold, spend
-from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
+from onnx_hw.onnx.operators.dtypes import Array, is_integer, widen
 from onnx_hw.onnx.operators.facts import Effect, Facts, Weights
 from onnx_hw.onnx.operators.macs import known_type, matrix_macs
 from onnx_hw.onnx.operators.registry import earlier, operator
@@ -145,7 +145,7 @@ def det_type(x: TensorType) -> TensorType:
 @operator(since=(11, 22), types=det_type)
 def Det(x: Array) -> Array:
     spend(0, products=x.size * x.shape[-1])
-    return np.asarray(np.linalg.det(widened(x))).astype(x.dtype)
+    return np.asarray(np.linalg.det(widen(x))).astype(x.dtype)
 
 
 def einsum_type(*inputs: TensorType, equation: str) -> TensorType:
@@ -189,7 +189,7 @@ def einsum_macs(node: Node, inputs: Types, _: Types) -> int:
 @operator(since=(12, 28), types=einsum_type, facts=Facts(macs=einsum_macs))
 def Einsum(*inputs: Array, equation: str) -> Array:
     """Compute Einstein's summation, contracted pairwise through matrix products."""
-    wide = [x if is_integer(x.dtype) else widened(x) for x in inputs]
+    wide = [x if is_integer(x.dtype) else widen(x) for x in inputs]
     path, steps = _contraction(equation.replace(" ", ""), wide)
     spend(0, products=steps)
     return np.asarray(np.einsum(equation.replace(" ", ""), *wide, optimize=path)).astype(inputs[0].dtype)

@@ -90,18 +90,18 @@ def weights_of_blocks(
     """Return weights (K, N) as ``counts * steps``, both float64; counts are integers unless a zero point is not."""
     blocks = -(-K // block_size)
     block = np.arange(K) // block_size if g_idx is None else g_idx.astype(np.int64).reshape(-1)
-    integers = unpacked(b.reshape(N, blocks, -1), bits, block_size).reshape(N, -1)[:, :K]
+    integers = unpack_bits(b.reshape(N, blocks, -1), bits, block_size).reshape(N, -1)[:, :K]
     if zero_points is None:
         zeros = np.full((N, blocks), 1 << (bits - 1), dtype=np.float64)
     elif zero_points.dtype == np.uint8:
-        zeros = unpacked(zero_points.reshape(N, -1), bits, blocks).astype(np.float64)
+        zeros = unpack_bits(zero_points.reshape(N, -1), bits, blocks).astype(np.float64)
     else:
         zeros = zero_points.reshape(N, blocks).astype(np.float64)
     steps = scales.reshape(N, blocks).astype(np.float64)
     return (integers - zeros[:, block]).T, steps[:, block].T
 
 
-def unpacked(packed: Array, bits: int, count: int) -> Array:
+def unpack_bits(packed: Array, bits: int, count: int) -> Array:
     """Unpack ``count`` integers of some bits from the bytes of the last axis, the lowest bits first; int64."""
     ones = np.unpackbits(packed.astype(np.uint8), axis=-1, bitorder="little")[..., : count * bits]
     return ones.reshape(*packed.shape[:-1], count, bits).astype(np.int64) @ (1 << np.arange(bits))

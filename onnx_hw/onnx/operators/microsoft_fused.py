@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.activation import Gelu, LeakyRelu, Relu, Sigmoid, Tanh, sigmoid
 from onnx_hw.onnx.operators.convolution import Conv, conv_type
-from onnx_hw.onnx.operators.dtypes import Array, widened
+from onnx_hw.onnx.operators.dtypes import Array, widen
 from onnx_hw.onnx.operators.facts import Facts, Weights
 from onnx_hw.onnx.operators.macs import matrix_macs, window_macs
 from onnx_hw.onnx.operators.matmul import Gemm, MatMul, gemm_type, matmul_shape, product
@@ -62,7 +62,7 @@ def FusedConv(
         pads=pads,
         strides=strides,
     )
-    return activated(y if z is None else y + z, activation, activation_params)
+    return apply_activation(y if z is None else y + z, activation, activation_params)
 
 
 def fused_gemm_type(
@@ -94,7 +94,7 @@ def FusedGemm(
     """Apply Gemm, then an activation."""
     stated = (activation_alpha, activation_beta, activation_gamma)
     parameters = tuple(value for value in stated if value is not None)
-    return activated(Gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB), activation, parameters)
+    return apply_activation(Gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB), activation, parameters)
 
 
 def fused_matmul_type(a: TensorType, b: TensorType, **attributes: Any) -> TensorType:
@@ -161,11 +161,11 @@ def FastGelu(x: Array, b: Array | None = None) -> Array:
 @operator(since=1, domain=_DOMAIN, types=like_first)
 def QuickGelu(x: Array, *, alpha: float = 1.7020000219345093) -> Array:
     """Return ``x * sigmoid(alpha * x)``."""
-    wide = widened(x)
+    wide = widen(x)
     return (wide * sigmoid(wide * wide.dtype.type(alpha))).astype(x.dtype, copy=False)
 
 
-def activated(x: Array, activation: str, parameters: Floats) -> Array:
+def apply_activation(x: Array, activation: str, parameters: Floats) -> Array:
     """Apply the activation that was fused into another operator.
 
     Raises:

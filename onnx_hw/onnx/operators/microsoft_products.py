@@ -16,13 +16,13 @@ from onnx_hw.onnx.operators.integer_arithmetic import (
     MatMulInteger,
     QLinearConv,
     qlinear_conv_type,
-    requantized,
+    requantize,
 )
 from onnx_hw.onnx.operators.macs import matrix_macs, window_macs
 from onnx_hw.onnx.operators.matmul import integer_product, matmul_shape
 from onnx_hw.onnx.operators.microsoft_quantized import with_channels_first, with_channels_last
 from onnx_hw.onnx.operators.registry import Ints, operator
-from onnx_hw.onnx.operators.scales import check_entries, scaled
+from onnx_hw.onnx.operators.scales import check_entries, check_scales
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape
 
 _DOMAIN = "com.microsoft"
@@ -112,7 +112,7 @@ def qgemm_type(
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(qgemm_type, one=(1, 2, 7, 8)),
+    types=check_scales(qgemm_type, one=(1, 2, 7, 8)),
     facts=Facts(
         macs=matrix_macs,
         weights=Weights(3, axis=-1, channel=-1, rank=2, turned="transB"),
@@ -148,7 +148,7 @@ def QGemm(
     ratio = np.float32(alpha) * a_scale.reshape(()) * b_scale
     if y_scale is None or y_zero_point is None:
         return (sums * ratio).astype(np.float32)
-    return requantized(sums, ratio / y_scale.reshape(()), y_zero_point.reshape(()))
+    return requantize(sums, ratio / y_scale.reshape(()), y_zero_point.reshape(()))
 
 
 def integer_to_float_type(
@@ -172,7 +172,7 @@ def _with_bias(y: TensorType, bias: TensorType | None) -> TensorType:
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(integer_to_float_type, one=(2, 4), along={3: (1, -1), 5: (1, -1)}),
+    types=check_scales(integer_to_float_type, one=(2, 4), along={3: (1, -1), 5: (1, -1)}),
     facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2)),
 )
 def MatMulIntegerToFloat(
@@ -197,7 +197,7 @@ def dynamic_matmul_type(
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(dynamic_matmul_type, along={2: (1, -1), 3: (1, -1)}),
+    types=check_scales(dynamic_matmul_type, along={2: (1, -1), 3: (1, -1)}),
     facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2), chooses_scale=True),
 )
 def DynamicQuantizeMatMul(

@@ -15,7 +15,7 @@ from onnx_hw.onnx.operators.activation import LeakyRelu, Sigmoid
 from onnx_hw.onnx.operators.arithmetic import Add, Mul
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Effect, Facts, Means
-from onnx_hw.onnx.operators.integer_arithmetic import requantized
+from onnx_hw.onnx.operators.integer_arithmetic import requantize
 from onnx_hw.onnx.operators.joining import Concat, concat_type
 from onnx_hw.onnx.operators.pooling import AveragePool, pool_type
 from onnx_hw.onnx.operators.quantization import (
@@ -28,19 +28,19 @@ from onnx_hw.onnx.operators.quantization import (
 )
 from onnx_hw.onnx.operators.reduction import ReduceMean_1, reduced_shape
 from onnx_hw.onnx.operators.registry import Ints, operator
-from onnx_hw.onnx.operators.scales import scaled
+from onnx_hw.onnx.operators.scales import check_scales
 from onnx_hw.onnx.operators.softmax import Softmax, Softmax_1
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, like_first
 
 _DOMAIN = "com.microsoft"
 
 
-def real(x: Array, scale: Array, zero_point: Array | None) -> Array:
+def to_real(x: Array, scale: Array, zero_point: Array | None) -> Array:
     """Return the real numbers that integers stand for."""
     return dequantize(x, scale, zero_point, scale.dtype)
 
 
-def integers(y: Array, scale: Array, zero_point: Array | None, like: Array) -> Array:
+def to_integers(y: Array, scale: Array, zero_point: Array | None, like: Array) -> Array:
     """Round real numbers to integers; without a zero point in the type of ``like``, around 0."""
     return quantize(y, scale, zero_point, like.dtype if zero_point is None else zero_point.dtype)
 
@@ -64,7 +64,7 @@ def binary_type(
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(binary_type, one=(1, 2, 4, 5, 6, 7)),
+    types=check_scales(binary_type, one=(1, 2, 4, 5, 6, 7)),
     facts=Facts(rounded=6, means=Means(("Add", 13), (0, 3))),
 )
 def QLinearAdd(
@@ -77,13 +77,15 @@ def QLinearAdd(
     c_scale: Array,
     c_zero_point: Array | None = None,
 ) -> Array:
-    return integers(Add(real(a, a_scale, a_zero_point), real(b, b_scale, b_zero_point)), c_scale, c_zero_point, a)
+    return to_integers(
+        Add(to_real(a, a_scale, a_zero_point), to_real(b, b_scale, b_zero_point)), c_scale, c_zero_point, a
+    )
 
 
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(binary_type, one=(1, 2, 4, 5, 6, 7)),
+    types=check_scales(binary_type, one=(1, 2, 4, 5, 6, 7)),
     facts=Facts(rounded=6, means=Means(("Mul", 13), (0, 3))),
 )
 def QLinearMul(
@@ -96,25 +98,27 @@ def QLinearMul(
     c_scale: Array,
     c_zero_point: Array | None = None,
 ) -> Array:
-    return integers(Mul(real(a, a_scale, a_zero_point), real(b, b_scale, b_zero_point)), c_scale, c_zero_point, a)
+    return to_integers(
+        Mul(to_real(a, a_scale, a_zero_point), to_real(b, b_scale, b_zero_point)), c_scale, c_zero_point, a
+    )
 
 
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(like_first, one=(1, 2, 3, 4)),
+    types=check_scales(like_first, one=(1, 2, 3, 4)),
     facts=Facts(rounded=3, means=Means(("Sigmoid", 13), (0,))),
 )
 def QLinearSigmoid(
     x: Array, x_scale: Array, x_zero_point: Array | None, y_scale: Array, y_zero_point: Array | None = None
 ) -> Array:
-    return integers(Sigmoid(real(x, x_scale, x_zero_point)), y_scale, y_zero_point, x)
+    return to_integers(Sigmoid(to_real(x, x_scale, x_zero_point)), y_scale, y_zero_point, x)
 
 
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(like_first, one=(1, 2, 3, 4)),
+    types=check_scales(like_first, one=(1, 2, 3, 4)),
     facts=Facts(rounded=3, means=Means(("LeakyRelu", 6), (0,))),
 )
 def QLinearLeakyRelu(
@@ -126,13 +130,13 @@ def QLinearLeakyRelu(
     *,
     alpha: float = 0.009999999776482582,
 ) -> Array:
-    return integers(LeakyRelu(real(x, x_scale, x_zero_point), alpha=alpha), y_scale, y_zero_point, x)
+    return to_integers(LeakyRelu(to_real(x, x_scale, x_zero_point), alpha=alpha), y_scale, y_zero_point, x)
 
 
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(like_first, one=(1, 2, 3, 4)),
+    types=check_scales(like_first, one=(1, 2, 3, 4)),
     facts=Facts(rounded=3),
 )
 def QLinearSoftmax(
@@ -146,9 +150,9 @@ def QLinearSoftmax(
     opset: int,
 ) -> Array:
     """Apply the Softmax that ``opset`` states: before 13 over ``axis`` and all axes behind it."""
-    values = real(x, x_scale, x_zero_point)
+    values = to_real(x, x_scale, x_zero_point)
     y = Softmax(values, axis=axis) if opset >= 13 else Softmax_1(values, axis=axis)
-    return integers(y, y_scale, y_zero_point, x)
+    return to_integers(y, y_scale, y_zero_point, x)
 
 
 def where_type(
@@ -160,7 +164,7 @@ def where_type(
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(where_type, one=(2, 3, 5, 6, 7, 8)),
+    types=check_scales(where_type, one=(2, 3, 5, 6, 7, 8)),
     facts=Facts(rounded=7),
 )
 def QLinearWhere(
@@ -174,8 +178,8 @@ def QLinearWhere(
     z_scale: Array,
     z_zero_point: Array,
 ) -> Array:
-    z = np.where(condition, real(x, x_scale, x_zero_point), real(y, y_scale, y_zero_point))
-    return integers(z, z_scale, z_zero_point, x)
+    z = np.where(condition, to_real(x, x_scale, x_zero_point), to_real(y, y_scale, y_zero_point))
+    return to_integers(z, z_scale, z_zero_point, x)
 
 
 def qlinear_concat_type(_: TensorType, y_zero_point: TensorType, *inputs: TensorType, axis: int) -> TensorType:
@@ -187,13 +191,13 @@ def qlinear_concat_type(_: TensorType, y_zero_point: TensorType, *inputs: Tensor
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(qlinear_concat_type, one=(0, 1), rest=True),
+    types=check_scales(qlinear_concat_type, one=(0, 1), rest=True),
     facts=Facts(Effect.JOINS, rounded=0),
 )
 def QLinearConcat(y_scale: Array, y_zero_point: Array, *inputs: Array, axis: int) -> Array:
     """Join tensors; the inputs are scale and zero point of the result, then tensor, scale, zero point of each."""
-    parts = [real(*inputs[k : k + 3]) for k in range(0, len(inputs), 3)]
-    return integers(Concat(*parts, axis=axis), y_scale, y_zero_point, inputs[0])
+    parts = [to_real(*inputs[k : k + 3]) for k in range(0, len(inputs), 3)]
+    return to_integers(Concat(*parts, axis=axis), y_scale, y_zero_point, inputs[0])
 
 
 def with_channels_first(x: TensorType) -> TensorType:
@@ -214,7 +218,7 @@ def average_type(
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(average_type, one=(1, 2, 3, 4)),
+    types=check_scales(average_type, one=(1, 2, 3, 4)),
     facts=Facts(rounded=3, means=Means(("AveragePool", 11), (0,))),
 )
 def QLinearAveragePool(
@@ -232,7 +236,7 @@ def QLinearAveragePool(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    values = real(x, x_scale, x_zero_point)
+    values = to_real(x, x_scale, x_zero_point)
     y = AveragePool(
         np.moveaxis(values, -1, 1) if channels_last else values,
         auto_pad=auto_pad,
@@ -242,7 +246,7 @@ def QLinearAveragePool(
         pads=pads,
         strides=strides,
     )
-    return integers(np.moveaxis(y, 1, -1) if channels_last else y, y_scale, y_zero_point, x)
+    return to_integers(np.moveaxis(y, 1, -1) if channels_last else y, y_scale, y_zero_point, x)
 
 
 def global_average_type(x: TensorType, *_: TensorType, channels_last: int = 0) -> TensorType:
@@ -253,7 +257,7 @@ def global_average_type(x: TensorType, *_: TensorType, channels_last: int = 0) -
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(global_average_type, one=(1, 2, 3, 4)),
+    types=check_scales(global_average_type, one=(1, 2, 3, 4)),
     facts=Facts(rounded=3, means=Means(("GlobalAveragePool", 1), (0,))),
 )
 def QLinearGlobalAveragePool(
@@ -263,7 +267,7 @@ def QLinearGlobalAveragePool(
     axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
     sums = (x.astype(np.int64) - x_zero_point.astype(np.int64).reshape(())).sum(axis=axes, keepdims=True)
     count = math.prod(x.shape[axis] for axis in axes)
-    return requantized(sums, x_scale.reshape(()) / (y_scale.reshape(()) * np.float32(count)), y_zero_point.reshape(()))
+    return requantize(sums, x_scale.reshape(()) / (y_scale.reshape(()) * np.float32(count)), y_zero_point.reshape(()))
 
 
 def reduce_mean_type(x: TensorType, *_: TensorType | None, axes: Ints, keepdims: int) -> TensorType:
@@ -273,7 +277,7 @@ def reduce_mean_type(x: TensorType, *_: TensorType | None, axes: Ints, keepdims:
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=scaled(reduce_mean_type, one=(1, 2, 3, 4)),
+    types=check_scales(reduce_mean_type, one=(1, 2, 3, 4)),
     facts=Facts(rounded=3, means=Means(("ReduceMean", 13), (0,))),
 )
 def QLinearReduceMean(
@@ -286,5 +290,5 @@ def QLinearReduceMean(
     axes: Ints,
     keepdims: int,
 ) -> Array:
-    y = ReduceMean_1(real(x, x_scale, x_zero_point), axes=axes, keepdims=keepdims)
-    return integers(y, y_scale, y_zero_point, x)
+    y = ReduceMean_1(to_real(x, x_scale, x_zero_point), axes=axes, keepdims=keepdims)
+    return to_integers(y, y_scale, y_zero_point, x)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from onnx_hw.onnx.operators.allowance import spend
-from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widened
+from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widen
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import (
@@ -61,11 +61,11 @@ def BatchNormalization(
     In training the batch's own statistics are used.
     """
     if not training_mode:
-        return (_normalized(x, scale, bias, mean, var, epsilon),)
+        return (_normalize(x, scale, bias, mean, var, epsilon),)
     axes = (0, *range(2, x.ndim))
-    wide = widened(x)
+    wide = widen(x)
     own_mean, own_var = wide.mean(axis=axes), wide.var(axis=axes)
-    y = _normalized(x, scale, bias, own_mean, own_var, epsilon)
+    y = _normalize(x, scale, bias, own_mean, own_var, epsilon)
     running_mean = mean * momentum + own_mean * (1 - momentum)
     running_var = var * momentum + own_var * (1 - momentum)
     return y, running_mean.astype(mean.dtype), running_var.astype(var.dtype)
@@ -85,12 +85,12 @@ def BatchNormalization_9(
 ) -> tuple[Array, ...]:
     """Normalize; train when there is more than one output: mean, variance, and both of the batch."""
     if call.results == 1:
-        return (_normalized(x, scale, bias, mean, var, epsilon),)
+        return (_normalize(x, scale, bias, mean, var, epsilon),)
     y, running_mean, running_var = BatchNormalization(
         x, scale, bias, mean, var, epsilon=epsilon, momentum=momentum, training_mode=1
     )
     axes = (0, *range(2, x.ndim))
-    wide = widened(x)
+    wide = widen(x)
     return y, running_mean, running_var, wide.mean(axis=axes), wide.var(axis=axes)
 
 
@@ -113,7 +113,7 @@ def BatchNormalization_7(
     if call.results > 1:
         raise ValueError("training with spatial 0 is not defined for exported models")
     scale, bias, mean, var = (of.reshape(x.shape[1:]) for of in (scale, bias, mean, var))
-    return (_normalized(x, scale, bias, mean, var, epsilon),)
+    return (_normalize(x, scale, bias, mean, var, epsilon),)
 
 
 @operator(since=6, types=batch_norm_type)
@@ -139,12 +139,12 @@ def BatchNormalization_6(
     )
 
 
-def _normalized(x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float) -> Array:
+def _normalize(x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float) -> Array:
     """Normalize by one multiplication and one addition per element.
 
     The parameters are per channel, or of a whole sample's shape.
     """
-    wide = widened(x)
+    wide = widen(x)
     dtype = wide.dtype
     gain = scale.astype(np.float64) / np.sqrt(var.astype(np.float64) + epsilon)
     offset = bias.astype(np.float64) - mean.astype(np.float64) * gain
@@ -166,7 +166,7 @@ def _of_channels(x: TensorType, *each: TensorType, **_: float) -> TensorType:
 @operator(since=1, types=_of_channels, hints=("consumed_inputs",))
 def InstanceNormalization(x: Array, scale: Array, bias: Array, *, epsilon: float = _EPSILON) -> Array:
     """Normalize by the statistics of each channel of each sample."""
-    y = _standardized(widened(x), tuple(range(2, x.ndim)), epsilon)
+    y = _standardize(widen(x), tuple(range(2, x.ndim)), epsilon)
     shape = (-1, *(1,) * (x.ndim - 2))
     return (y * scale.reshape(shape) + bias.reshape(shape)).astype(x.dtype, copy=False)
 
@@ -192,7 +192,7 @@ def _group_standardized(x: Array, groups: int, epsilon: float, stash_type: int) 
     if groups < 1 or x.shape[1] % groups:
         raise ValueError(f"{x.shape[1]} channels must be divisible into {groups} groups")
     wide = x.astype(dtype_of_code(stash_type)).reshape(x.shape[0], groups, -1)
-    return _standardized(wide, (2,), epsilon).reshape(x.shape)
+    return _standardize(wide, (2,), epsilon).reshape(x.shape)
 
 
 def layer_norm_type(
@@ -244,7 +244,7 @@ def RMSNormalization(
 @operator(since=(9, 13), types=like_first)
 def MeanVarianceNormalization(x: Array, *, axes: Ints = (0, 2, 3)) -> Array:
     """Normalize to mean 0 and variance 1 over the axes."""
-    return _standardized(widened(x), normal_axes(axes, x.ndim), 1e-9**2).astype(x.dtype, copy=False)
+    return _standardize(widen(x), normal_axes(axes, x.ndim), 1e-9**2).astype(x.dtype, copy=False)
 
 
 @operator(since=(1, 22), types=like_first)
@@ -252,7 +252,7 @@ def LpNormalization(x: Array, *, axis: int = -1, p: int = 2) -> Array:
     """Divide by the p-norm along one axis; zeros stay zeros."""
     if p not in (1, 2):
         raise ValueError(f"p must be 1 or 2, not {p}")
-    wide = widened(x)
+    wide = widen(x)
     norm = np.linalg.norm(wide, ord=p, axis=axis, keepdims=True)
     return np.divide(wide, norm, out=np.zeros_like(wide), where=norm != 0).astype(x.dtype, copy=False)
 
@@ -260,7 +260,7 @@ def LpNormalization(x: Array, *, axis: int = -1, p: int = 2) -> Array:
 @operator(since=(1, 13), types=like_first)
 def LRN(x: Array, *, alpha: float = 9.999999747378752e-05, beta: float = 0.75, bias: float = 1.0, size: int) -> Array:
     """Divide by a power of the mean square of ``size`` neighbouring channels."""
-    square = np.square(widened(x))
+    square = np.square(widen(x))
     before, after = (size - 1) // 2, size // 2
     channels = x.shape[1]
     sums = np.zeros_like(square)
@@ -272,7 +272,7 @@ def LRN(x: Array, *, alpha: float = 9.999999747378752e-05, beta: float = 0.75, b
     return (x / (bias + alpha / size * sums) ** beta).astype(x.dtype, copy=False)
 
 
-def _standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+def _standardize(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     """Normalize to mean 0 and variance 1 over the axes."""
     centred = x - x.mean(axis=axes, keepdims=True)
     return centred / np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + x.dtype.type(epsilon))

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.operators.allowance import hold, spend
-from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, widened
+from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, widen
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Call, Ints, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType
-from onnx_hw.onnx.operators.windows import SpatialWindow, slide
+from onnx_hw.onnx.operators.windows import SpatialWindow, sliding_window
 
 
 def pool_type(
@@ -54,7 +54,7 @@ def pool_window(
     """
     if len(shape) < 3:
         raise ValueError(f"X must be (batch, channels, *spatial), not {list(shape)}")
-    return slide(
+    return sliding_window(
         shape[2:],
         kernel_shape,
         auto_pad=auto_pad,
@@ -161,7 +161,7 @@ def LpPool(
 ) -> Array:
     """Return p-norms over windows; padding counts as zero."""
     window = pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
-    powers = np.abs(widened(x)) ** p
+    powers = np.abs(widen(x)) ** p
     return (along_axes(np.add, window.padded(powers, 0), window) ** (1 / p)).astype(x.dtype)
 
 
@@ -170,14 +170,14 @@ earlier(LpPool, since=(2, 11), without=("ceil_mode", "dilations"))
 
 @operator(since=(2, 22), types=global_pool_type)
 def GlobalLpPool(x: Array, *, p: int = 2) -> Array:
-    powers = np.abs(widened(x)) ** p
+    powers = np.abs(widen(x)) ** p
     return (powers.sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p)).astype(x.dtype)
 
 
 @operator(since=1, types=global_pool_type)
 def GlobalLpPool_1(x: Array, *, p: float = 2.0) -> Array:
     """Return a global p-norm, also for a p that is not an integer."""
-    powers = np.abs(widened(x)) ** p
+    powers = np.abs(widen(x)) ** p
     return (powers.sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p)).astype(x.dtype)
 
 

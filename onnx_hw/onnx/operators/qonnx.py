@@ -55,7 +55,7 @@ def Quant(
     if signed and bit_width.size == 1 and int(bit_width.reshape(())) == 1:
         y = np.where(y >= 0, 1, -1)
     else:
-        y = rounded(np.clip(y, *integer_bounds(bit_width, signed, narrow)), rounding_mode)
+        y = round_to_integers(np.clip(y, *integer_bounds(bit_width, signed, narrow)), rounding_mode)
     return ((y - zero_point) * scale).astype(x.dtype, copy=False)
 
 
@@ -97,7 +97,7 @@ def Trunc(
     del in_bit_width  # the ratio of the scales determines the number of dropped bits
     y = np.rint(x / scale + zero_point)
     ratio = 2 ** np.rint(np.log2(out_scale / scale))
-    y = rounded(np.clip(y / ratio, *integer_bounds(out_bit_width, signed, narrow)), rounding_mode)
+    y = round_to_integers(np.clip(y / ratio, *integer_bounds(out_bit_width, signed, narrow)), rounding_mode)
     return ((y - zero_point / ratio) * out_scale).astype(x.dtype, copy=False)
 
 
@@ -113,7 +113,7 @@ def Trunc_1(
 ) -> Array:
     """Cut off the number of bits by which the widths differ; the scale stays."""
     y = np.rint(x / scale + zero_point) / 2.0 ** (in_bit_width - out_bit_width)
-    return ((rounded(y, rounding_mode) - zero_point) * scale).astype(x.dtype, copy=False)
+    return ((round_to_integers(y, rounding_mode) - zero_point) * scale).astype(x.dtype, copy=False)
 
 
 @qonnx_operator(since=(1, 2))
@@ -142,7 +142,7 @@ def FloatQuant(
     grid = np.exp2(np.maximum(exponent, 1 - exponent_bias) - mantissa_bit_width)
     largest = (2 - 2.0**-mantissa_bit_width) * 2.0 ** (2.0**exponent_bit_width - 1 - exponent_bias)
     bound = np.minimum(largest, max_val)
-    return (np.clip(rounded(wide / grid, rounding_mode) * grid, -bound, bound) * scale).astype(x.dtype)
+    return (np.clip(round_to_integers(wide / grid, rounding_mode) * grid, -bound, bound) * scale).astype(x.dtype)
 
 
 @qonnx_operator(since=(1, 2), facts=SNAPS)
@@ -178,7 +178,7 @@ def integer_bounds(bit_width: Array, signed: int, narrow: int) -> tuple[Any, Any
     return np.zeros_like(bits), 2.0**bits - (2 if narrow else 1)
 
 
-def rounded(x: Array, mode: str) -> Array:
+def round_to_integers(x: Array, mode: str) -> Array:
     """Round to integers; ``UP`` is away from zero, ``DOWN`` towards it, and so for the halves.
 
     Raises:

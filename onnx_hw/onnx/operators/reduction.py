@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, widened
+from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, widen
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis
@@ -48,7 +48,7 @@ def reduce(
     compute: Reducer, x: Array, axes: Sequence[int] | Array | None, keepdims: int, noop_with_empty_axes: int = 0
 ) -> Array:
     """Reduce in float32 at least; the result has the type of ``x``."""
-    wide = x if is_integer(x.dtype) or x.dtype.kind == "b" else widened(x)
+    wide = x if is_integer(x.dtype) or x.dtype.kind == "b" else widen(x)
     y = compute(wide, reduced_axes(x.ndim, axes, noop_with_empty_axes), bool(keepdims))
     return np.asarray(y).astype(x.dtype, copy=False)
 
@@ -241,15 +241,15 @@ def _arg(find: Callable[..., Array], x: Array, axis: int, keepdims: int, last: i
 
 @operator(since=(11, 14), types=like_first)
 def CumSum(x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:
-    return _cumulated(np.cumsum, x, axis, exclusive, reverse, 0)
+    return _cumulate(np.cumsum, x, axis, exclusive, reverse, 0)
 
 
 @operator(since=26, types=like_first)
 def CumProd(x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:
-    return _cumulated(np.cumprod, x, axis, exclusive, reverse, 1)
+    return _cumulate(np.cumprod, x, axis, exclusive, reverse, 1)
 
 
-def _cumulated(
+def _cumulate(
     compute: Callable[..., Array], x: Array, axis: Array, exclusive: int, reverse: int, neutral: int
 ) -> Array:
     """Accumulate along one axis; ``exclusive``: all elements before each one, beginning with the neutral element."""

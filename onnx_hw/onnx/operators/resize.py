@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_hw.onnx.operators.allowance import hold, spend
-from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
+from onnx_hw.onnx.operators.dtypes import Array, is_integer, widen
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Floats, Ints, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axes
@@ -94,7 +94,7 @@ def Resize(
         bool(antialias),
     )
     lengths, factors = extents(x.shape, scales, sizes, axes, keep_aspect_ratio_policy)
-    return interpolated(x, lengths, factors, how, roi, axes)
+    return interpolate(x, lengths, factors, how, roi, axes)
 
 
 earlier(Resize, since=13, without=("antialias", "axes", "keep_aspect_ratio_policy"))
@@ -139,7 +139,7 @@ def Upsample_1(x: Array, *, height_scale: float, mode: str = "nearest", width_sc
 
 def upsampled(x: Array, scales: Array, mode: str) -> Array:
     lengths, factors = extents(x.shape, scales, None, None, "stretch")
-    return interpolated(x, lengths, factors, Interpolation(mode, "asymmetric", "floor"), None, None)
+    return interpolate(x, lengths, factors, Interpolation(mode, "asymmetric", "floor"), None, None)
 
 
 def extents(
@@ -179,7 +179,7 @@ def extents(
     return tuple(lengths), tuple(factors)
 
 
-def interpolated(
+def interpolate(
     x: Array,
     lengths: Sequence[int],
     factors: Sequence[float],
@@ -192,7 +192,7 @@ def interpolated(
     cropping = how.coordinates == "tf_crop_and_resize"
     if cropping and (roi is None or roi.size != 2 * len(which)):
         raise ValueError(f"roi must have {2 * len(which)} entries for tf_crop_and_resize")
-    y = x if how.mode == "nearest" else (x.astype(np.float64) if is_integer(x.dtype) else widened(x))
+    y = x if how.mode == "nearest" else (x.astype(np.float64) if is_integer(x.dtype) else widen(x))
     outside = np.zeros((1,) * x.ndim, bool)
     for number, axis in enumerate(which):
         if lengths[axis] == x.shape[axis] and factors[axis] == 1 and not cropping:

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.allowance import hold, spend
 from onnx_hw.onnx.operators.convolution import conv_type, conv_window
-from onnx_hw.onnx.operators.dtypes import Array, widened
+from onnx_hw.onnx.operators.dtypes import Array, widen
 from onnx_hw.onnx.operators.facts import Facts, Weights
 from onnx_hw.onnx.operators.macs import window_macs
 from onnx_hw.onnx.operators.pooling import lowest
@@ -39,7 +39,7 @@ def GridSample(
     if padding_mode == "border":
         positions = np.clip(positions, 0, lengths - 1)
     elif padding_mode == "reflection":
-        positions = reflected(positions, low, low + span)
+        positions = reflect(positions, low, low + span)
 
     def border(taps: Array, axis: int) -> Array:
         """Move taps beyond the ends inside; -1 where the value is zero."""
@@ -47,10 +47,10 @@ def GridSample(
         if padding_mode == "zeros":
             return np.where((taps < 0) | (taps > last), -1, taps)
         if padding_mode == "reflection":
-            taps = np.rint(reflected(taps.astype(np.float64), low[axis], low[axis] + span[axis])).astype(np.int64)
+            taps = np.rint(reflect(taps.astype(np.float64), low[axis], low[axis] + span[axis])).astype(np.int64)
         return np.clip(taps, 0, last)
 
-    return sampled(widened(x), positions, mode, border).astype(x.dtype, copy=False)
+    return sample_at(widen(x), positions, mode, border).astype(x.dtype, copy=False)
 
 
 @operator(since=16, types=grid_sample_type)
@@ -64,7 +64,7 @@ def GridSample_16(
     return GridSample(x, grid, align_corners=align_corners, mode=names[mode], padding_mode=padding_mode)
 
 
-def reflected(positions: Array, low: Array, high: Array) -> Array:
+def reflect(positions: Array, low: Array, high: Array) -> Array:
     """Fold positions back at both ends until they lie inside."""
     span = np.maximum(high - low, 1e-300)
     along = np.abs(positions - low)
@@ -73,7 +73,7 @@ def reflected(positions: Array, low: Array, high: Array) -> Array:
     return np.where(turns % 2 == 0, low + rest, high - rest)
 
 
-def sampled(x: Array, positions: Array, mode: str, border: Border) -> Array:
+def sample_at(x: Array, positions: Array, mode: str, border: Border) -> Array:
     """Sample ``x`` at positions (batch, *output, rank), in elements along each axis: (batch, channels, *output).
 
     Args:
@@ -155,7 +155,7 @@ def RoiAlign(
         raise ValueError(f"mode must be avg or max, not {mode}")
     half_pixel = coordinate_transformation_mode == "half_pixel"
     bins = (output_height, output_width)
-    wide = widened(x)
+    wide = widen(x)
     results = [np.zeros((0, x.shape[1], *bins), wide.dtype)]
     for roi, sample in zip(rois.astype(np.float64), batch_indices, strict=True):
         start = roi[1::-1] * spatial_scale - (0.5 if half_pixel else 0.0)
@@ -168,7 +168,7 @@ def RoiAlign(
             within = (np.arange(count) + 0.5) / count
             hold((bins[axis], count))
             points.append(start[axis] + extent[axis] / bins[axis] * (np.arange(bins[axis])[:, None] + within))
-        results.append(_binned(wide[int(sample)], points[0], points[1], mode)[None])
+        results.append(_pool_bins(wide[int(sample)], points[0], points[1], mode)[None])
     return np.concatenate(results).astype(x.dtype, copy=False)
 
 
@@ -198,7 +198,7 @@ def RoiAlign_10(
     )
 
 
-def _binned(image: Array, rows: Array, columns: Array, mode: str) -> Array:
+def _pool_bins(image: Array, rows: Array, columns: Array, mode: str) -> Array:
     """Return for each bin the mean, or the greatest weighted corner value, at its points: (channels, bins, bins).
 
     Args:
@@ -290,7 +290,7 @@ def DeformConv(
     rank, taps = len(window.kernel), int(np.prod(window.kernel))
     moves = offset.reshape(batch, offset_group, taps, rank, *window.output).astype(np.float64)
     weight = None if mask is None else mask.reshape(batch, offset_group, taps, 1, *window.output)
-    parts = widened(x).reshape(batch * offset_group, channels // offset_group, *x.shape[2:])
+    parts = widen(x).reshape(batch * offset_group, channels // offset_group, *x.shape[2:])
     origin = np.stack(np.meshgrid(*map(np.arange, window.output), indexing="ij"), axis=-1)
     origin = origin * np.array(window.strides) - np.array(window.begin)
 
@@ -302,12 +302,12 @@ def DeformConv(
     for number, tap in enumerate(np.ndindex(*window.kernel)):
         moved = np.moveaxis(moves[:, :, number], 2, -1).reshape(batch * offset_group, *window.output, rank)
         positions = origin + np.array(tap) * np.array(window.dilations) + moved
-        samples = sampled(parts, positions, "linear", border)
+        samples = sample_at(parts, positions, "linear", border)
         if weight is not None:
             samples = samples * weight[:, :, number].reshape(batch * offset_group, 1, *window.output)
         columns.append(samples.reshape(batch, group, channels // group, -1))
     matrix = np.stack(columns, axis=3).reshape(batch, group, channels // group * taps, -1)
-    y = widened(w).reshape(group, w.shape[0] // group, -1) @ matrix
+    y = widen(w).reshape(group, w.shape[0] // group, -1) @ matrix
     y = y.reshape(batch, w.shape[0], *window.output)
     if b is not None:
         y = y + b.reshape(-1, *(1,) * rank)

@@ -11,7 +11,7 @@ from onnx_hw.onnx.operators.tensor_type import TensorType
 Rule = Callable[..., Any]
 
 
-def scaled(
+def check_scales(
     rule: Rule, *, one: tuple[int, ...] = (), along: Mapping[int, tuple[int, int]] | None = None, rest: bool = False
 ) -> Rule:
     """Check the inputs that are scales and zero points, then apply a type rule.

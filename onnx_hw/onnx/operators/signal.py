@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_hw.onnx.operators.allowance import hold
-from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widened
+from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widen
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axis
 
@@ -75,7 +75,7 @@ def _transform(x: Array, dft_length: Array | None, axis: int, inverse: int, ones
     along = normal_axis(axis, x.ndim)
     if along == x.ndim - 1:
         raise ValueError("the last axis holds real and imaginary parts; the transform must be along another one")
-    wide = widened(x)
+    wide = widen(x)
     values = wide[..., 0] + 1j * wide[..., 1] if x.shape[-1] == 2 else wide[..., 0]
     length = None if dft_length is None else int(dft_length.reshape(()))
     if onesided and inverse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.onnx.operators.dtypes import Array, widened
+from onnx_hw.onnx.operators.dtypes import Array, widen
 from onnx_hw.onnx.operators.facts import Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import like_first, normal_axis
@@ -50,7 +50,7 @@ def Hardmax_1(x: Array, *, axis: int = 1) -> Array:
 
 def softmax(x: Array, axes: tuple[int, ...]) -> Array:
     """Return ``exp(x) / sum(exp(x))`` over the axes, shifted by the maximum so that nothing overflows."""
-    wide = widened(x)
+    wide = widen(x)
     if wide.size == 0:
         return x.copy()
     powers = np.exp(wide - wide.max(axis=axes, keepdims=True))
@@ -60,7 +60,7 @@ def softmax(x: Array, axes: tuple[int, ...]) -> Array:
 
 def log_softmax(x: Array, axes: tuple[int, ...]) -> Array:
     """Return ``log(softmax(x))`` without computing the quotient."""
-    wide = widened(x)
+    wide = widen(x)
     if wide.size == 0:
         return x.copy()
     shifted = wide - wide.max(axis=axes, keepdims=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.operators.allowance import hold, spend
-from onnx_hw.onnx.operators.dtypes import Array, widened
+from onnx_hw.onnx.operators.dtypes import Array, widen
 from onnx_hw.onnx.operators.facts import Effect, Facts, Weights
 from onnx_hw.onnx.operators.macs import scattered_macs
 from onnx_hw.onnx.operators.registry import Ints, operator
@@ -63,8 +63,8 @@ def ConvTranspose(
     )
     batch, channels = x.shape[:2]
     outputs = w.shape[1] * group
-    pixels = widened(x).reshape(batch, group, channels // group, -1)
-    weights = widened(w).reshape(group, channels // group, -1).swapaxes(1, 2)
+    pixels = widen(x).reshape(batch, group, channels // group, -1)
+    weights = widen(w).reshape(group, channels // group, -1).swapaxes(1, 2)
     hold((batch, outputs, *window.kernel, *window.output), pixels.dtype)
     spend(0, products=pixels.size * weights.shape[1])
     columns = np.matmul(weights, pixels).reshape(batch, outputs, *window.kernel, *window.output)

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from onnx_hw.onnx.operators.dtypes import Array, widened
+from onnx_hw.onnx.operators.dtypes import Array, widen
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import bool_like_first, like_first
@@ -136,13 +136,13 @@ def IsNaN(x: Array) -> Array:
 
 @operator(since=(10, 20), types=bool_like_first)
 def IsInf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> Array:
-    wide = widened(x)
+    wide = widen(x)
     return (np.isposinf(wide) & bool(detect_positive)) | (np.isneginf(wide) & bool(detect_negative))
 
 
 @operator(since=(9, 13), types=like_first, facts=Facts(Effect.BENDS))
 def Erf(x: Array) -> Array:
-    return erf(widened(x)).astype(x.dtype)
+    return erf(widen(x)).astype(x.dtype)
 
 
 def erf(x: Array) -> Array:

@@ -85,7 +85,7 @@ class SpatialWindow:
         return result
 
 
-def slide(
+def sliding_window(
     spatial: Sequence[int],
     kernel: Sequence[int],
     *,

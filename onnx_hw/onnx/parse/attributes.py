@@ -8,7 +8,7 @@ from typing import Any
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.source_model import SourceAttribute
-from onnx_hw.onnx.parse.strings import text
+from onnx_hw.onnx.parse.strings import decode_text
 
 #: Attribute type number -> (kind, field of AttributeProto).
 KINDS = {
@@ -43,7 +43,7 @@ class AttributeReader:
     def read(self, message: Any, owner: str, index: int) -> SourceAttribute:
         """Read one ``AttributeProto`` of the node or function at ``owner``, and report what is wrong with it."""
         findings = self.findings
-        name = text(message.name, f"{owner}.attribute[{index}]", findings)
+        name = decode_text(message.name, f"{owner}.attribute[{index}]", findings)
         where = f"{owner}.attribute[{name if name.isprintable() and name else index}]"
         if not name:
             findings.must("attribute-name", "an attribute must have a name", where)
@@ -53,7 +53,7 @@ class AttributeReader:
             if (len(getattr(message, field)) if field in _LISTS else message.HasField(field))
         ]
         kind, field = self._kind(message, filled, where)
-        reference = text(message.ref_attr_name, where, findings)
+        reference = decode_text(message.ref_attr_name, where, findings)
         if reference and filled:
             findings.must(
                 "attribute-reference", f"a reference to {quote(reference)} must not carry a value ({filled[0]})", where

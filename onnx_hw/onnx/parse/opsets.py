@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.parse.diagnostics import Findings
-from onnx_hw.onnx.parse.strings import text
+from onnx_hw.onnx.parse.strings import decode_text
 
 #: Newest published version of the standard domains. A greater one may have changed any operator.
 NEWEST: Final = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview.training": 1, "ai.onnx.preview": 1}
@@ -30,7 +30,7 @@ def read_opsets(entries: Sequence[Any], ir_version: int, where: str, findings: F
     versions: dict[str, int] = {}
     for index, entry in enumerate(entries):
         entry_where = f"{where}[{index}]"
-        domain = domain_of(text(entry.domain, entry_where, findings))
+        domain = domain_of(decode_text(entry.domain, entry_where, findings))
         version = entry.version
         if version < 1:
             actual = version if entry.HasField("version") else "missing"

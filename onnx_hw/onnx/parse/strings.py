@@ -6,7 +6,7 @@ from onnx_hw.messages.text import quote
 from onnx_hw.onnx.parse.diagnostics import Findings
 
 
-def text(data: bytes, where: str, findings: Findings) -> str:
+def decode_text(data: bytes, where: str, findings: Findings) -> str:
     """Decode a name, key or value; report it when it is not UTF-8 and go on with a readable substitute."""
     try:
         return data.decode()
@@ -16,7 +16,7 @@ def text(data: bytes, where: str, findings: Findings) -> str:
         return substitute
 
 
-def remark(data: bytes, where: str, findings: Findings) -> str:
+def decode_remark(data: bytes, where: str, findings: Findings) -> str:
     """Decode free text (producer, documentation), which never decides anything: a warning at most."""
     try:
         return data.decode()

@@ -11,7 +11,7 @@ from onnx_hw.onnx.graph.element_types import BY_CODE, ElementType
 from onnx_hw.onnx.graph.model import OnnxTensor
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.external_data import SideFiles
-from onnx_hw.onnx.parse.strings import text
+from onnx_hw.onnx.parse.strings import decode_text
 
 _DATA_FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data", "raw_data")
 _EXTERNAL = 1
@@ -110,7 +110,8 @@ def _external(
         findings.must("tensor-field", "strings must be in string_data, not in external data", where)
         return None
     entries = [
-        (text(entry.key, where, findings), text(entry.value, where, findings)) for entry in message.external_data
+        (decode_text(entry.key, where, findings), decode_text(entry.value, where, findings))
+        for entry in message.external_data
     ]
     data = files.data(entries, raw_bytes(element, count), where, findings)
     return None if data is None else _raw(data, element, count, where, findings)
@@ -224,7 +225,7 @@ def _strings(values: Any, count: int, where: str, findings: Findings) -> np.ndar
         return None
     array = np.empty(count, object)
     for index, value in enumerate(values):
-        array[index] = text(value, f"{where}.string_data[{index}]", findings)
+        array[index] = decode_text(value, f"{where}.string_data[{index}]", findings)
     return array
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from onnx_hw.onnx.parse.source_model import SourceGraph, SourceModel, SourceNode
 
 
-def reads(node: SourceNode) -> set[str]:
+def names_read(node: SourceNode) -> set[str]:
     """Return the names that a node needs: its inputs, and what its subgraphs take from outside."""
     names = {name for name in node.inputs if name}
     for graph in node.graphs:
@@ -22,7 +22,7 @@ def captures(graph: SourceGraph) -> set[str]:
     own.update(name for node in graph.nodes for name in node.outputs)
     taken = {value.name for value in graph.outputs if value.name}
     for node in graph.nodes:
-        taken |= reads(node)
+        taken |= names_read(node)
     return taken - own
 
 
@@ -33,7 +33,7 @@ def dependencies(nodes: Sequence[SourceNode]) -> list[list[int]]:
         for name in node.outputs:
             if name:
                 producer.setdefault(name, index)
-    return [sorted({producer[name] for name in reads(node) if name in producer}) for node in nodes]
+    return [sorted({producer[name] for name in names_read(node) if name in producer}) for node in nodes]
 
 
 def cycles(nodes: Sequence[SourceNode]) -> list[list[int]]:
@@ -77,13 +77,13 @@ def cycles(nodes: Sequence[SourceNode]) -> list[list[int]]:
     return groups
 
 
-def sorted_model(model: SourceModel) -> SourceModel:
+def sort_model(model: SourceModel) -> SourceModel:
     """Sort the nodes of every graph and function body of a model topologically."""
-    functions = tuple(replace(function, nodes=sorted_nodes(function.nodes)) for function in model.functions)
-    return replace(model, graph=_sorted_graph(model.graph), functions=functions)
+    functions = tuple(replace(function, nodes=sort_nodes(function.nodes)) for function in model.functions)
+    return replace(model, graph=_sort_graph(model.graph), functions=functions)
 
 
-def sorted_nodes(nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
+def sort_nodes(nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
     """Sort nodes without a cycle topologically, those of their subgraphs too; otherwise keep the file's order."""
     edges = dependencies(nodes)
     done: set[int] = set()
@@ -100,23 +100,23 @@ def sorted_nodes(nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
             else:
                 done.add(node)
                 order.append(waiting.pop())
-    return tuple(_sorted_node(nodes[index]) for index in order)
+    return tuple(_sort_node(nodes[index]) for index in order)
 
 
-def _sorted_graph(graph: SourceGraph) -> SourceGraph:
-    return replace(graph, nodes=sorted_nodes(graph.nodes))
+def _sort_graph(graph: SourceGraph) -> SourceGraph:
+    return replace(graph, nodes=sort_nodes(graph.nodes))
 
 
-def _sorted_node(node: SourceNode) -> SourceNode:
+def _sort_node(node: SourceNode) -> SourceNode:
     if not node.graphs:
         return node
     return replace(
         node,
-        attributes=tuple(replace(attribute, value=_sorted_value(attribute.value)) for attribute in node.attributes),
+        attributes=tuple(replace(attribute, value=_sort_value(attribute.value)) for attribute in node.attributes),
     )
 
 
-def _sorted_value(value: object) -> object:
+def _sort_value(value: object) -> object:
     if isinstance(value, tuple):
-        return tuple(_sorted_value(item) for item in value)
-    return _sorted_graph(value) if isinstance(value, SourceGraph) else value
+        return tuple(_sort_value(item) for item in value)
+    return _sort_graph(value) if isinstance(value, SourceGraph) else value

@@ -20,7 +20,7 @@ from onnx_hw.onnx.parse.source_model import (
     SourceValue,
 )
 from onnx_hw.onnx.parse.sparse_tensors import read_sparse_tensor
-from onnx_hw.onnx.parse.strings import remark, text
+from onnx_hw.onnx.parse.strings import decode_remark, decode_text
 from onnx_hw.onnx.parse.tensors import read_tensor
 from onnx_hw.onnx.parse.value_types import read_type, read_value
 
@@ -55,9 +55,9 @@ class Translator:
         )
 
     def graph(self, message: Any, where: str) -> SourceGraph:
-        remark(message.doc_string, where, self.findings)
+        decode_remark(message.doc_string, where, self.findings)
         return SourceGraph(
-            name=text(message.name, where, self.findings),
+            name=decode_text(message.name, where, self.findings),
             nodes=self.nodes(message.node, where),
             inputs=self.values(message.input, f"{where}.input"),
             outputs=self.values(message.output, f"{where}.output"),
@@ -82,7 +82,7 @@ class Translator:
 
     def name(self, data: bytes, where: str) -> tuple[str, str]:
         """Decode a name; return it with the place to which the name was added."""
-        name = text(data, where, self.findings)
+        name = decode_text(data, where, self.findings)
         return name, f"{where}({quote(name)})" if name else where
 
     def values(self, messages: Sequence[Any], where: str) -> tuple[SourceValue, ...]:
@@ -96,17 +96,17 @@ class Translator:
 
     def node(self, message: Any, where: str) -> SourceNode:
         findings = self.findings
-        op_type = text(message.op_type, where, findings)
-        name = text(message.name, where, findings)
+        op_type = decode_text(message.op_type, where, findings)
+        name = decode_text(message.name, where, findings)
         if message.doc_string:
-            remark(message.doc_string, where, findings)
+            decode_remark(message.doc_string, where, findings)
         node = SourceNode(
             name=name,
             op_type=op_type,
-            domain=domain_of(text(message.domain, where, findings)),
-            overload=text(message.overload, where, findings),
-            inputs=tuple([text(data, where, findings) for data in message.input]),
-            outputs=tuple([text(data, where, findings) for data in message.output]),
+            domain=domain_of(decode_text(message.domain, where, findings)),
+            overload=decode_text(message.overload, where, findings),
+            inputs=tuple([decode_text(data, where, findings) for data in message.input]),
+            outputs=tuple([decode_text(data, where, findings) for data in message.output]),
             attributes=(),
             where=where,
         )
@@ -125,11 +125,11 @@ class Translator:
         name, where = self.name(message.name, f"functions[{index}]")
         return SourceFunction(
             name=name,
-            domain=domain_of(text(message.domain, where, findings)),
-            overload=text(message.overload, where, findings),
-            inputs=tuple(text(data, where, findings) for data in message.input),
-            outputs=tuple(text(data, where, findings) for data in message.output),
-            attributes=tuple(text(data, where, findings) for data in message.attribute),
+            domain=domain_of(decode_text(message.domain, where, findings)),
+            overload=decode_text(message.overload, where, findings),
+            inputs=tuple(decode_text(data, where, findings) for data in message.input),
+            outputs=tuple(decode_text(data, where, findings) for data in message.output),
+            attributes=tuple(decode_text(data, where, findings) for data in message.attribute),
             defaults=tuple(
                 self.attributes.read(attribute, where, k) for k, attribute in enumerate(message.attribute_proto)
             ),

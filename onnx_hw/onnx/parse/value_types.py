@@ -7,7 +7,7 @@ from typing import Any
 from onnx_hw.onnx.graph.element_types import BY_CODE
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.source_model import Dimension, SourceValue, Type
-from onnx_hw.onnx.parse.strings import text
+from onnx_hw.onnx.parse.strings import decode_text
 from onnx_hw.onnx.parse.tensors import element_type
 
 _KINDS = ("tensor", "sparse_tensor", "sequence", "map", "optional", "opaque")
@@ -54,7 +54,7 @@ def _dimension(message: Any, where: str, findings: Findings) -> Dimension:
         )
         return None
     if message.HasField("dim_param"):
-        name = text(message.dim_param, where, findings)
+        name = decode_text(message.dim_param, where, findings)
         if not name:
             findings.should("dimension-unnamed", "a dimension's name should not be empty; it is read as unknown", where)
             return None
@@ -85,7 +85,7 @@ def _map(kind: str, message: Any, where: str, findings: Findings) -> Type | None
 
 
 def _opaque(kind: str, message: Any, where: str, findings: Findings) -> Type:
-    names = (text(message.domain, where, findings), text(message.name, where, findings))
+    names = (decode_text(message.domain, where, findings), decode_text(message.name, where, findings))
     return Type(kind, element="::".join(name for name in names if name))
 
 

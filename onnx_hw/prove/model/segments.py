@@ -15,8 +15,8 @@ import ml_dtypes
 import numpy as np
 
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.onnx.evaluate.check_inputs import checked_feeds
-from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.evaluate.check_inputs import check_feeds
+from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
@@ -116,7 +116,7 @@ class SegmentRun:
         """The nodes between what is known and what is wanted, and the values that are known around them."""
         known = {**self.frame, **self.inner, **self.known}
         piece = _piece(self.graph, wanted, known)
-        near = {*wanted, *(name for node in piece.nodes for name in reads(node))}
+        near = {*wanted, *(name for node in piece.nodes for name in names_read(node))}
         return piece, {name: self._tagged(name, known[name]) for name in known.keys() & near}
 
     def is_exact(self, name: str) -> bool:
@@ -156,7 +156,7 @@ def evaluate_in_double(model: Model, frame: Mapping[str, Any]) -> dict[str, Any]
     Args:
         frame: the graph's inputs.
     """
-    given = {name: _wide(value) for name, value in checked_feeds(model.graph, frame).items()}
+    given = {name: _wide(value) for name, value in check_feeds(model.graph, frame).items()}
     return evaluate(_widened(model.graph), given, [value.name for value in model.graph.outputs])
 
 
@@ -166,8 +166,8 @@ def _piece(graph: Graph, wanted: Collection[str], known: Collection[str]) -> Gra
     for node in reversed(graph.nodes):
         if not names.isdisjoint(node.outputs):
             nodes.append(node)
-            names |= {name for name in reads(node) if name not in known}
-    read = names.union(*(reads(node) for node in nodes))
+            names |= {name for name in names_read(node) if name not in known}
+    read = names.union(*(names_read(node) for node in nodes))
     constants = {name: array for name, array in graph.constants.items() if name in read}
     return replace(graph, nodes=tuple(nodes[::-1]), constants=constants)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnx_hw.onnx.evaluate.macs import macs_of
-from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
@@ -169,7 +169,7 @@ class _Probe:
             for values, array in zip(given.values, arrays, strict=True):
                 values[name] = array
         for node in self.graph.nodes:
-            if node is product or not others.isdisjoint(reads(node)):
+            if node is product or not others.isdisjoint(names_read(node)):
                 given.step(node, weights if node is product else None)
                 others.update(node.outputs)
         worst = 0.0

@@ -15,7 +15,7 @@ import numpy as np
 from onnx_hw.messages.toml import quoted
 from onnx_hw.onnx.canonicalize.blockwise_weights import Blocks, blocks_of, is_blocked
 from onnx_hw.onnx.evaluate.macs import macs_of
-from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.quantization.biases import BiasTerm
@@ -141,7 +141,7 @@ class _Walk:
         found = [self._behind(0) for value in self.graph.inputs if self._round(value.name)]
         for at, node in enumerate(self.graph.nodes, 1):
             weighed = self._weighed(node)
-            if weighed or not self.changed.isdisjoint(reads(node)):
+            if weighed or not self.changed.isdisjoint(names_read(node)):
                 self.given.step(node, weighed)
                 self.changed.update(node.outputs)
             if weighed:
@@ -184,7 +184,7 @@ class _Walk:
         trial, changed = BatchedRun(self.graph, ()), set(self.changed)
         trial.constants, trial.values = self.given.constants, [{**values} for values in self.given.values]
         for node in self.graph.nodes[at:]:
-            if not changed.isdisjoint(reads(node)):
+            if not changed.isdisjoint(names_read(node)):
                 trial.step(node)
                 changed.update(node.outputs)
         found = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants
 from onnx_hw.samples.read_samples import frame_count, one_frame
@@ -31,7 +31,7 @@ class BatchedRun:
     def __init__(self, graph: Graph, frames: Sequence[Frame]) -> None:
         self.values: list[dict[str, Any]] = [dict(frame) for frame in frames]
         self.constants: dict[str, Any] = tagged_constants(graph)
-        self._last = {name: id(node) for node in graph.nodes for name in reads(node)}
+        self._last = {name: id(node) for node in graph.nodes for name in names_read(node)}
 
     def step(self, node: Node, constants: Mapping[str, np.ndarray] | None = None) -> None:
         """Compute a node, the next one of the graph.
@@ -54,7 +54,7 @@ class BatchedRun:
 
     def release(self, node: Node) -> None:
         """Let go what no node behind this one reads."""
-        done = [name for name in reads(node) if self._last[name] == id(node)]
+        done = [name for name in names_read(node) if self._last[name] == id(node)]
         done += [name for name in node.outputs if name not in self._last]
         for values in self.values:
             for name in done:

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from onnx_hw.onnx.operators.convolution import conv_window, convolve
-from onnx_hw.onnx.operators.windows import slide
+from onnx_hw.onnx.operators.windows import sliding_window
 from support.single_node_models import assert_agrees, ours
 
 
@@ -22,7 +22,7 @@ def geometries(draw, largest_pad=2):
     assume(all(pad < k for pad, k in zip(pads, kernel * 2, strict=True)))
     attributes = {"strides": each(1, 3), "dilations": each(1, 2), "pads": pads}
     try:
-        window = slide(spatial, kernel, **attributes)
+        window = sliding_window(spatial, kernel, **attributes)
     except ValueError:
         assume(False)
     return spatial, kernel, attributes, window
