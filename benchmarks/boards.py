@@ -31,7 +31,6 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.report.collect.sections import describe_serial
 from onnx_hw.runtime.build_folder import opened
-from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.chip import Chip
@@ -77,15 +76,15 @@ def main() -> None:
 def row(network: Network, board: LinkedBoard, frames: int, faults: float, routes: bool) -> list[str]:
     """What is said of a network on a board."""
     design = flow.schedule(network, board.name)
-    netlist = flow.assemble(design, board.name)
-    serial = describe_serial(design, board)
+    netlist = flow.assemble(design)
+    serial = describe_serial(design)
     assert serial is not None
-    came = through_the_link(design, netlist, board, frames, faults) if frames else ""
+    came = through_the_link(design, netlist, frames, faults) if frames else ""
     total = design.with_fifos()
     taken = Cells(total.lut, total.ff, total.dsp, total.bram)
     clock = f"{design.clock_mhz:g}"
     if routes:
-        taken, reached = on_the_chip(netlist, board)
+        taken, reached = on_the_chip(netlist)
         clock = f"{reached:.0f} of {design.clock_mhz:g}"
     speed = min(serial.frames_per_second, design.clock_mhz * 1e6 / design.interval)
     cells, about = board.cells, "" if routes else "~"
@@ -99,11 +98,11 @@ def amounts_of(taken: Cells, there: Cells) -> list[tuple[int, int]]:
     return [(getattr(taken, kind), getattr(there, kind)) for kind in ("lut", "ff", "dsp", "bram")]
 
 
-def on_the_chip(netlist: Netlist, board: Board) -> tuple[Cells, float]:
+def on_the_chip(netlist: Netlist) -> tuple[Cells, float]:
     """(cells, MHz) of the bitstream."""
     with tempfile.TemporaryDirectory() as place, opened(Path(place) / "build") as folder:
         synthesized = flow.synthesize(netlist, folder)
-        routed = flow.route(synthesized, netlist, folder, board.name)
+        routed = flow.route(synthesized, netlist, folder)
         flow.pack(routed, folder)
         return synthesized.used, routed.fmax_mhz
 
@@ -126,10 +125,10 @@ def drawn_frames(design: Design, link: Link, count: int) -> tuple[list[bytes], l
     return sent, wanted
 
 
-def through_the_link(design: Design, netlist: Netlist, board: Board, frames: int, faults: float) -> str:
+def through_the_link(design: Design, netlist: Netlist, frames: int, faults: float) -> str:
     """How many of so many random frames came back through the simulated pins as golden has them, and how soon."""
     assert netlist.link is not None
-    host = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist, board))))
+    host = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist))))
     link = host.link
     sent, wanted = drawn_frames(design, link, frames)
     divisor = round(link.clock_hz / host.baud)

@@ -49,9 +49,9 @@ def main() -> None:
     board = find_board(given.board)
     assert isinstance(board, LinkedBoard)
     design = flow.schedule(flow.quantized(flow.read(given.model), assume_ranges).network, given.board)
-    netlist = flow.assemble(design, given.board)
+    netlist = flow.assemble(design)
     assert netlist.link is not None
-    host = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist, board))))
+    host = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist))))
     divisor = round(host.link.clock_hz / host.baud)
     traced = len(host.link.inputs) == 1
     rtlil = to_serial_chip(design, host.link, divisor, traced=traced)

@@ -120,19 +120,18 @@ def schedule(
     return schedule_for_board(find_board(board), verify_network(network), request)[0]
 
 
-def assemble(design: Design, board: str = DEFAULT_BOARD) -> Netlist:
-    """The circuit of a design, with its streams on the pins of a board.
+def assemble(design: Design) -> Netlist:
+    """Return the circuit of a design, with its streams on the pins of its board.
 
     Raises:
         UserError: there are not enough pins.
     """
-    return netlist_of(design, find_board(board))
+    return netlist_of(design)
 
 
 def simulate(
     design: Design,
     frames: Mapping[str, np.ndarray] | None = None,
-    board: str = DEFAULT_BOARD,
     *,
     engine: SimulationEngine | None = None,
     folder: Path | None = None,
@@ -152,7 +151,7 @@ def simulate(
     """
     with tempfile.TemporaryDirectory() if folder is None else nullcontext(folder) as place:
         integers = streamed_in(verify_design(design).network, frames)
-        bench = build_bench(design, integers, find_board(board), Path(place), engine, listener, circuit)
+        bench = build_bench(design, integers, Path(place), engine, listener, circuit)
         return simulation.prove(design, *bench, progress=listener.say)
 
 
@@ -188,7 +187,6 @@ def route(
     synthesized: SynthesisResult,
     netlist: Netlist,
     folder: BuildFolder,
-    board: str = DEFAULT_BOARD,
     listener: Listener = NULL_LISTENER,
     seed: int = 1,
 ) -> RouteResult:
@@ -204,7 +202,7 @@ def route(
     return place_and_route.route(
         folder,
         synthesized,
-        find_board(board),
+        netlist.target.board,
         netlist.constraints,
         netlist.clock_mhz,
         seed=seed,

@@ -24,6 +24,7 @@ from onnx_hw.runtime.stage import Stage
 from onnx_hw.schedule.schedule_network import schedule_network
 from support.fixture_paths import CHECKOUT, EXAMPLES
 from support.small_model import small_model
+from support.targets import ecp5_at
 
 DIGITS = EXAMPLES / "digits"
 SCHEMA = json.loads((CHECKOUT / "docs" / "report.schema.json").read_text())
@@ -165,7 +166,7 @@ def test_what_does_not_fit_is_refused_with_numbers() -> None:
 
     network = flow.quantize(flow.read(DIGITS / "digits.onnx"))
     with pytest.raises(UserError, match="even the slowest design needs") as caught:
-        schedule_network(network, Budget(mac_lanes=1, dsp=2, lut=500, bram=0), clock_mhz=80)
+        schedule_network(network, Budget(mac_lanes=1, dsp=2, lut=500, bram=0), target=ecp5_at(80))
     assert caught.value.exit_code is ExitCode.DOES_NOT_FIT
 
 

@@ -60,7 +60,7 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Circuit
     for node in design.network.nodes:
         ports = dict(zip(node.operator.outputs, node.outputs, strict=True))
         core = node.operator.core(design.folding(node), {port: depths[tensor] for port, tensor in ports.items()})
-        core.store(deepest_at_once=design.deepest_at_once)
+        core.store(deepest_at_once=design.target.deepest_at_once)
         for port, tensor in ports.items():
             if tensor in design.delays:
                 core.lengthen(port, **asdict(design.delays[tensor]))

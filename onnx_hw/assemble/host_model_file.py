@@ -15,18 +15,17 @@ from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.ops.stream_order import UNUSED
 from onnx_hw.runtime.build_folder import BuildFolder
-from onnx_hw_boards.board import Board
 from onnx_hw_link.host_model import FILE, FORMAT
 from onnx_hw_link.host_operators import FLOATS, KNOWN
 from onnx_hw_link.link import PROTOCOL, Link
 
 
 def write_host_model(
-    folder: BuildFolder, note_file: Callable[[str, str], None], design: Design, netlist: Netlist, board: Board
+    folder: BuildFolder, note_file: Callable[[str, str], None], design: Design, netlist: Netlist
 ) -> None:
     """Write the file, and tell of it, where the chip has a link."""
     if netlist.link is not None:
-        folder.write(FILE, host_model(design, netlist.link, baud_of(netlist, board)))
+        folder.write(FILE, host_model(design, netlist.link, baud_of(netlist)))
         note_file("model", FILE)
 
 

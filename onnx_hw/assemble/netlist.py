@@ -13,10 +13,10 @@ from onnx_hw.assemble.elaborate import CircuitNames, assemble, in_shell, tidy, t
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.implement.check_fit import pin_constraints
 from onnx_hw.ir.design import Design
+from onnx_hw.ir.target import DesignTarget
 from onnx_hw.messages.errors import user_error
 from onnx_hw.runtime.build_folder import digest
 from onnx_hw_boards.bare_chip import BareChip
-from onnx_hw_boards.board import Board
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.pins import PadStream
@@ -31,8 +31,7 @@ class Netlist:
     Attributes:
         rtlil: the circuit, module ``top``, in yosys' own text format.
         constraints: text of nextpnr's file: every port on a pin, and the clock.
-        family: of the chip.
-        clock_mhz: the clock to aim at.
+        target: board, and the clock to aim at.
         pins: that the streams take, or the link.
         reset_delay: cycles from power-up, or from the end of a reset at its pad, to cycle 0 of the circuit; None where
             its streams are not on pins.
@@ -42,8 +41,7 @@ class Netlist:
 
     rtlil: str
     constraints: str
-    family: Family
-    clock_mhz: float
+    target: DesignTarget
     pins: int
     reset_delay: int | None = None
     link: Link | None = None
@@ -51,6 +49,16 @@ class Netlist:
 
     def __repr__(self) -> str:
         return f"Netlist for {self.family.name}: {self.pins} pins, {self.clock_mhz:g} MHz"
+
+    @property
+    def family(self) -> Family:
+        """Family of the chip."""
+        return self.target.board.family
+
+    @property
+    def clock_mhz(self) -> float:
+        """Clock to aim at, MHz."""
+        return self.target.clock_mhz
 
     @property
     def lines(self) -> int:
@@ -62,7 +70,7 @@ class Netlist:
         return digest({"rtlil": self.rtlil, "pads": self.constraints, "clock": self.clock_mhz})
 
 
-def netlist_of(design: Design, board: Board) -> Netlist:
+def netlist_of(design: Design) -> Netlist:
     """The circuit of a design, with its streams on the pins of a bare chip or behind the link of a board.
 
     Raises:
@@ -71,6 +79,7 @@ def netlist_of(design: Design, board: Board) -> Netlist:
     from onnx_hw_rtl.shells.shell import Shell
     from onnx_hw_rtl.target import Target
 
+    board = design.target.board
     if isinstance(board, LinkedBoard):
         return _behind_its_link(design, board)
     if isinstance(board, VerilogBoard):
@@ -82,7 +91,7 @@ def netlist_of(design: Design, board: Board) -> Netlist:
     shell = Shell(assembly)
     rtlil = to_rtlil(shell, Target(board.family.primitives()))
     pins, delay = sum(stream.pins for stream in streams), shell.RESET_DELAY + assembly.RESET_DELAY
-    return Netlist(rtlil, constraints, board.family, design.clock_mhz, pins, delay)
+    return Netlist(rtlil, constraints, design.target, pins, delay)
 
 
 def pad_streams(design: Design, names: CircuitNames) -> list[PadStream]:
@@ -103,7 +112,7 @@ def _verilog(design: Design, board: VerilogBoard) -> Netlist:
         }
         spoken_to = link if board.shell is ShellKind.SPI else None
         pins = sum(width for _, width in ports.values())
-        return Netlist(to_rtlil(shell), "", board.family, design.clock_mhz, pins, link=spoken_to, ports=ports)
+        return Netlist(to_rtlil(shell), "", design.target, pins, link=spoken_to, ports=ports)
 
     return built(bytes.fromhex(built(bytes(16)).digest)[:16])
 
@@ -151,8 +160,9 @@ def _divider(board: LinkedBoard, clock_mhz: float) -> int:
     return divider
 
 
-def baud_of(netlist: Netlist, board: Board) -> int:
+def baud_of(netlist: Netlist) -> int:
     """Bits a second on the link, as the circuit divides its clock; 0 where another one's clock drives it."""
+    board = netlist.target.board
     if not isinstance(board, LinkedBoard):
         return 0
     return round(netlist.clock_mhz * 1e6 / _divider(board, netlist.clock_mhz))
@@ -190,7 +200,7 @@ def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
     files = board.platform().prepare(top, "top", emit_src=False).files
     constraints = files["top" + PurePath(board.family.placement.constraints).suffix]
     pins = len(_PLACED.findall(constraints))
-    return Netlist(tidy(files["top.il"]), constraints, board.family, float(source.mhz), pins)
+    return Netlist(tidy(files["top.il"]), constraints, DesignTarget(board, float(source.mhz)), pins)
 
 
 _PLACED = re.compile(r"^(?:LOCATE COMP|set_io|IO_LOC) ", re.MULTILINE)

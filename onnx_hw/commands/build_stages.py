@@ -172,7 +172,7 @@ class BuildState:
     def schedule(self) -> None:
         request = with_folding_file(self.options.scheduling, self.options.folding, self.network)
         self.design = flow.schedule(self.network, self.options.board, request)
-        full = excess_over_target(self.design, self.board, request.multipliers)
+        full = excess_over_target(self.design, request.multipliers)
         if full:
             hint = "routing may take long, or miss the clock"
             self.account.warn(f"the chip is fuller than is comfortable: {full}", hint)
@@ -193,7 +193,7 @@ class BuildState:
             timeline=sections.describe_timeline(self.design),
             quantization=sections.describe_quantization(self.design.network, self.seen, self.sqnr),
         )
-        serial = sections.describe_serial(self.design, self.board)
+        serial = sections.describe_serial(self.design)
         self.account.note(serial=serial)
         busy = serial is not None and serial.limit == "link"
         free = request.wants_fastest and not busy
@@ -216,18 +216,18 @@ class BuildState:
         worth_it = Stage.SIMULATE in self.options.stages and len(self.design.network.nodes) >= WORTH_A_PROCESS
         apart = worth_it and (os.cpu_count() or 1) > 1 and compiles()
         with beside(in_own_process, bench_circuit, self.design) if apart else nullcontext() as bench:
-            self.netlist = flow.assemble(self.design, self.options.board)
+            self.netlist = flow.assemble(self.design)
             self.circuit = bench.result() if bench else None
         self.account.note(digest=self.netlist.digest)
-        write_host_model(self.folder, self.account.note_file, self.design, self.netlist, self.board)
+        write_host_model(self.folder, self.account.note_file, self.design, self.netlist)
         self.account.say(f"{self.netlist.lines:,} lines of netlist, {self.netlist.pins} pins")
 
     def simulate(self) -> None:
-        design, account, board = self.design, self.account, self.options.board
+        design, account = self.design, self.account
         # What compiles the circuit mostly takes one processor, so the cores alone cost a second one hardly any time.
         with beside(self._reach, SimulationEngine.COMPILED) if compiles() else nullcontext() as reaching:
             self.proof = self.toolchain.simulate(
-                design, self.given.frames, board, folder=self.folder.path, circuit=self.circuit, listener=account
+                design, self.given.frames, folder=self.folder.path, circuit=self.circuit, listener=account
             )
             account.note(
                 design=sections.describe_plan(design, self.options.scheduling, self.proof),
@@ -250,7 +250,7 @@ class BuildState:
         )
         self.toolchain.emit(self.folder, account.note_file, design, self.given.frames, self.proof.verilog, account)
         if isinstance(self.board, VerilogBoard):
-            write_shell(self.folder, account.note_file, design, self.netlist, self.board, self.given.frames, account)
+            write_shell(self.folder, account.note_file, design, self.netlist, self.given.frames, account)
 
     def _reach(self, engine: str) -> DirectedVectorResult:
         return self.toolchain.reach(self.design, self.folder.path / "simulation", engine, self.account)
@@ -296,9 +296,7 @@ class BuildState:
 
     def route(self) -> None:
         clock_mhz = self.netlist.clock_mhz
-        self.routed = self.toolchain.route(
-            self.synthesized, self.netlist, self.folder, self.options.board, self.account, self.options.seed
-        )
+        self.routed = self.toolchain.route(self.synthesized, self.netlist, self.folder, self.account, self.options.seed)
         self.account.running.cached = self.routed.made.cached
         verdict = "PASS" if self.routed.timing_met else "MISSED"
         self.account.say(f"{self.routed.fmax_mhz:.1f} MHz ({verdict} at {clock_mhz:g} MHz)")

@@ -56,8 +56,8 @@ def fit_boards(model: Path, reading: ReadOptions | None = None) -> Iterator[tupl
             except UserError as error:
                 known[alike] = error
             else:
-                serial = describe_serial(design, board)
-                speed, limit = design.clock_mhz * 1e6 / design.interval, "circuit"
+                serial = describe_serial(design)
+                speed, limit = design.frames_per_second, "circuit"
                 if serial is not None:
                     speed, limit = min(speed, serial.frames_per_second), serial.limit
                 known[alike] = BoardFit(design.resources().mac_lanes, speed, limit)

@@ -64,7 +64,7 @@ def _by_board(options: RunOptions, progress: Progress) -> Outputs:
         for stage in CHIP:
             work.take(stage)
         assert work.given.frames is not None
-        outputs = on_simulated_board(work.given.frames, work.design, work.netlist, work.board, work.folder, progress)
+        outputs = on_simulated_board(work.given.frames, work.design, work.netlist, work.folder, progress)
     return Outputs(join_batches(outputs, work.batch), work.given.labels)
 
 

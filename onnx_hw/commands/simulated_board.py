@@ -69,7 +69,6 @@ def on_simulated_board(
     frames: Mapping[str, np.ndarray],
     design: Design,
     netlist: Netlist,
-    board: Board,
     folder: BuildFolder,
     progress: Progress,
 ) -> dict[str, np.ndarray]:
@@ -84,7 +83,7 @@ def on_simulated_board(
         ToolMissing, ToolFailed: what the simulation needs.
     """
     assert netlist.link is not None
-    model = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist, board))))
+    model = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist))))
     if model.elsewhere:
         model = HostByReference.with_(model, design.network)
     try:

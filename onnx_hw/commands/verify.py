@@ -147,8 +147,8 @@ def _another(folder: BuildFolder) -> UserError:
     )
 
 
-def _digest(design: Design, board: str) -> str:
-    return flow.assemble(design, board).digest
+def _digest(design: Design) -> str:
+    return flow.assemble(design).digest
 
 
 def _proven(
@@ -166,7 +166,7 @@ def _proven(
     count = 0 if frames is None else frame_count(frames)
     wanted = options.frames or count or RANDOM_FRAMES
     shards = shards_of(design, wanted)
-    bench = ShardBench(uuid4().hex, design, work.options.board, options.stalls, options.engine, folder.path)
+    bench = ShardBench(uuid4().hex, design, options.stalls, options.engine, folder.path)
     alone = options.scheduler is None and (options.jobs == 1 or len(shards) <= FEW)
 
     def filled() -> Iterator[Shard]:
@@ -179,11 +179,11 @@ def _proven(
         running.fact = "compiling"
         if options.engine in (None, SimulationEngine.COMPILED):
             bench = replace(bench, together=max(1, min(RUNS, len(shards) // workers.width)))
-        made_again = workers.submit(_digest, design, work.options.board) if digest else None
+        made_again = workers.submit(_digest, design) if digest else None
         for _ in range(workers.width):
             workers.submit(begin_to_load)
         if options.scheduler is None:  # in the meantime
-            simulator, names = build_simulator(design, work.board, folder.path, options.engine, work.account)
+            simulator, names = build_simulator(design, folder.path, options.engine, work.account)
             if alone or simulator.name == SimulationEngine.COMPILED:  # the others do not travel
                 bench = replace(bench, engine=SimulationEngine(simulator.name), simulator=(simulator, names))
 

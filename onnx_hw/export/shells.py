@@ -33,7 +33,6 @@ def write_shell(
     note_file: Callable[[str, str], None],
     design: Design,
     netlist: Netlist,
-    board: VerilogBoard,
     frames: Mapping[str, np.ndarray] | None = None,
     listener: Listener = NULL_LISTENER,
 ) -> None:
@@ -41,7 +40,7 @@ def write_shell(
 
     Args:
         note_file: called with kind and name of the file that was written.
-        netlist: netlist of the design on the board.
+        netlist: netlist of the design, which is for a ``VerilogBoard``.
         frames: samples by graph input, (frames, *shape), of which the bench streams the first few; None for random
             integers.
 
@@ -50,6 +49,8 @@ def write_shell(
     """
     from onnx_hw_tools.tools import ToolMissing
 
+    board = design.target.board
+    assert isinstance(board, VerilogBoard)
     if board.shell is ShellKind.STREAMS:
         return
     module = f"{verilog.module_name(design.network.name)}_{board.shell}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnx_hw.ir.network import Network, NetworkNode
+from onnx_hw.ir.target import DesignTarget, default_target
 from onnx_hw.messages.html import render_value
 from onnx_hw.messages.invariants import Fault, refuse
 from onnx_hw.messages.text import printable
@@ -15,8 +16,6 @@ from onnx_hw.ops.outbox import CREDIT_RETURN, DEEPEST_IN_LUTRAM, outbox_resource
 from onnx_hw.ops.schedule import Schedule, faults_of_schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_boards.families.default import usual_price
-from onnx_hw_boards.families.family import Price
 
 
 @dataclass(frozen=True)
@@ -105,17 +104,26 @@ class FifoSize:
 class Design:
     """A network with its foldings and FIFO depths. The network contains the gearboxes the foldings ask for.
 
-    ``delays`` are those of the streams, by tensor, whose ends are not neighbours; ``price`` is what its chip's family
-    says that a demand costs; FIFOs of more than ``deepest_at_once`` tokens lie in block RAM.
+    Attributes:
+        target: board and clock. Everything that depends on the chip asks here, also what FIFOs and cores cost.
+        delays: delays of the streams whose ends are not neighbours, by tensor.
     """
 
     network: Network
     foldings: Mapping[str, Folding]
     fifos: Mapping[str, FifoSize] = field(default_factory=dict)
-    clock_mhz: float = 80.0
+    target: DesignTarget = field(default_factory=default_target)
     delays: Mapping[str, Delays] = field(default_factory=dict)
-    price: Price = usual_price
-    deepest_at_once: int = DEEPEST_IN_LUTRAM
+
+    @property
+    def clock_mhz(self) -> float:
+        """Clock of the target, MHz."""
+        return self.target.clock_mhz
+
+    @property
+    def frames_per_second(self) -> float:
+        """Rate at the clock, where no FIFO is too small."""
+        return self.target.frames_per_second(self.interval)
 
     def folding(self, node: NetworkNode) -> Folding:
         return self.foldings[node.name]
@@ -142,7 +150,7 @@ class Design:
                     ((reader, k),) = readers
                     consumer = (reader.name, reader.operator.inputs[k])
                 delays = self.delays.get(tensor)
-                edges.append(Edge(tensor, order, (node.name, port), consumer, delays, self.deepest_at_once))
+                edges.append(Edge(tensor, order, (node.name, port), consumer, delays, self.target.deepest_at_once))
         return tuple(edges)
 
     def schedules(self) -> dict[str, Schedule]:
@@ -176,12 +184,15 @@ class Design:
 
     def resources_of(self, node: NetworkNode) -> Resources:
         """Estimate of a node."""
-        return node.operator.resources(self.folding(node), self.price)
+        return node.operator.resources(self.folding(node), self.target.price)
 
     def fifo_costs(self) -> dict[str, Resources]:
         """Return the cost of each edge's FIFO, of those whose depth is known."""
+        target = self.target
         return {
-            edge.tensor: outbox_resources(edge.bits, self.fifos[edge.tensor].depth, self.price, self.deepest_at_once)
+            edge.tensor: outbox_resources(
+                edge.bits, self.fifos[edge.tensor].depth, target.price, target.deepest_at_once
+            )
             for edge in self.edges()
             if edge.tensor in self.fifos
         }

@@ -40,7 +40,7 @@ class Bottleneck:
 
 def what_bounds(network: Network, design: Design, budget: Budget) -> Bottleneck:
     """Return the bottleneck of a design that was found for a network and a budget."""
-    network, cost = insert_forks(network), Cost(design.price, design.deepest_at_once)
+    network, cost = insert_forks(network), Cost.of(design.target.board.family)
     longest = longest_interval(network)
     offers = Offers(network, cost, in_logic=budget.in_logic)
     _, one = offers.least_cycles

@@ -9,12 +9,11 @@ from typing import Protocol
 
 from onnx_hw.ir.design import Design, pins_of
 from onnx_hw.ir.network import Network
+from onnx_hw.ir.target import DesignTarget
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import short
 from onnx_hw.ops.operator import Resources
 from onnx_hw.schedule.budget import RESOURCES, Budget, amount
-from onnx_hw.schedule.cost_model import Cost
-from onnx_hw.schedule.cost_model import cost as own_cost
 from onnx_hw.schedule.search_folding import least_interval
 
 MAX_NAMED_NODES = 3
@@ -22,24 +21,17 @@ MAX_NAMED_NODES = 3
 
 
 class Fits(Protocol):
-    """The design for a budget, frames per second and a clock in MHz, if there is one; on another chip, at its cost."""
+    """Search for the design for a budget, frames per second and a target; None where there is no such design."""
 
-    def __call__(self, budget: Budget, fps: float | None, clock_mhz: float, cost: Cost = ..., /) -> Design | None: ...
+    def __call__(self, budget: Budget, fps: float | None, target: DesignTarget, /) -> Design | None: ...
 
 
 @dataclass(frozen=True)
 class OtherTarget:
-    """Other targets on which a network might be built.
-
-    Attributes:
-        most: what may be used there.
-        clock_mhz: the clock there.
-        cost: what cores and FIFOs cost there.
-    """
+    """Another target for which a network might be built, and what may be used there."""
 
     most: Budget
-    clock_mhz: float
-    cost: Cost = own_cost
+    target: DesignTarget
 
 
 def too_many_frames(network: Network, fps: float, clock_mhz: float) -> UserError:
@@ -61,10 +53,10 @@ def folding_too_slow(design: Design, fps: float, interval: int) -> UserError:
     listed = (f"{short(node.name)} {node.operator.cycles(design.folding(node)):,}" for node in slow)
     return user_error(
         "folding-too-slow",
-        f"with this folding {spelled(_rate(design))} frames a second are possible at {design.clock_mhz:g} MHz, not "
-        f"{fps:.12g}: for them every core must take at most {interval:,} cycles a frame",
+        f"with this folding {spelled(design.frames_per_second)} frames a second are possible at "
+        f"{design.clock_mhz:g} MHz, not {fps:.12g}: for them every core must take at most {interval:,} cycles a frame",
         where=f"cycles: {', '.join(listed)}",
-        hint=f"more lanes there, or `--fps {spelled(_rate(design))}`",
+        hint=f"more lanes there, or `--fps {spelled(design.frames_per_second)}`",
         stage="schedule",
     )
 
@@ -110,24 +102,24 @@ def nothing_fits(
 def _what_helps(
     cheapest: Design, most: Budget, fps: float | None, elsewhere: Mapping[str, OtherTarget], fits: Fits
 ) -> Iterator[str]:
-    clock, found = cheapest.clock_mhz, False
+    here, found = cheapest.target, False
     if most.mac_lanes is not None:
         lanes = cheapest.resources().mac_lanes
-        other = fits(replace(most, mac_lanes=lanes), fps, clock)
+        other = fits(replace(most, mac_lanes=lanes), fps, here)
         if other:
             found = True
             yield f"`--multipliers {lanes}` fits: {_told(other)}"
     if fps is not None:
-        fastest = fits(most, None, clock)
+        fastest = fits(most, None, here)
         if fastest:
             found = True
-            yield f"`--fps {spelled(_rate(fastest))}` fits: {_told(fastest)}"
+            yield f"`--fps {spelled(fastest.frames_per_second)}` fits: {_told(fastest)}"
     if most.mac_lanes is not None and fps is not None and not found:
-        fastest = fits(replace(most, mac_lanes=None), None, clock)
+        fastest = fits(replace(most, mac_lanes=None), None, here)
         if fastest:
-            yield f"without --multipliers, `--fps {spelled(_rate(fastest))}` fits: {_told(fastest)}"
-    for name, place in elsewhere.items():
-        other = fits(place.most, fps, place.clock_mhz, place.cost)
+            yield f"without --multipliers, `--fps {spelled(fastest.frames_per_second)}` fits: {_told(fastest)}"
+    for name, there in elsewhere.items():
+        other = fits(there.most, fps, there.target)
         if other:
             yield f"`--board {name}` fits: {_told(other)}"
 
@@ -160,13 +152,8 @@ def _largest(design: Design, field: str) -> str:
     return f"{RESOURCES[field]}: {', '.join(f'{name} {amounts[name]:,}' for name in first)}"
 
 
-def _rate(design: Design) -> float:
-    """Frames per second."""
-    return design.clock_mhz * 1e6 / design.interval
-
-
 def _told(design: Design) -> str:
-    return f"{design.resources().mac_lanes} lanes, {spelled(_rate(design))} frames a second"
+    return f"{design.resources().mac_lanes} lanes, {spelled(design.frames_per_second)} frames a second"
 
 
 def spelled(fps: float) -> str:

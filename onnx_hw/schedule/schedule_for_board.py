@@ -10,11 +10,11 @@ import onnx_hw_boards
 from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
+from onnx_hw.ir.target import DesignTarget
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.ops.folding import Folding
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.budget import RESOURCES, Budget, amount
-from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.explain_no_fit import OtherTarget
 from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
@@ -51,9 +51,9 @@ def full_budget(board: Board, multipliers: int | None, shell: Cells = NOTHING) -
     return Budget(multipliers, **planned, pins=pins_of(board), in_logic=multipliers is not None)
 
 
-def excess_over_target(design: Design, board: Board, multipliers: int | None) -> str:
+def excess_over_target(design: Design, multipliers: int | None) -> str:
     """Of what a design takes more than a comfortable share: ``205 of 208 block RAMs``; empty if of nothing."""
-    used = design.resources()
+    used, board = design.resources(), design.target.board
     shell = shell_cells(design.network, board, design.clock_mhz)
     names = replace(target_budget(board, multipliers, shell), pins=None).excess(used)
     there = {field: name for field, name in RESOURCES.items() if name in names and field != "mac_lanes"}
@@ -77,18 +77,17 @@ def schedule_for_board(
         UserError: as ``schedule_network``.
     """
     request = request or ScheduleRequest()
-    multipliers, clock = request.multipliers, clock_of(board, request.clock_mhz)
-    shell = shell_cells(network, board, clock)
+    multipliers, target = request.multipliers, DesignTarget(board, clock_of(board, request.clock_mhz))
+    shell = shell_cells(network, board, target.clock_mhz)
 
     def scheduled(request: ScheduleRequest, elsewhere: Mapping[str, OtherTarget]) -> tuple[Design, dict[str, Folding]]:
         return schedule_network(
             network,
             target_budget(board, multipliers, shell),
             request,
-            clock_mhz=clock,
+            target=target,
             most=full_budget(board, multipliers, shell),
             elsewhere=elsewhere,
-            cost=Cost.of(board.family),
         )
 
     if isinstance(board, LinkedBoard) and request.wants_fastest and not multipliers:
@@ -137,7 +136,7 @@ class OtherBoards(Mapping[str, OtherTarget]):
     def __getitem__(self, name: str) -> OtherTarget:
         board = onnx_hw_boards.board(name)
         room = full_budget(board, self.multipliers, self.shell)  # of the board at hand: it is much the same everywhere
-        return OtherTarget(room, self.clock_mhz or board.default_clock_mhz, Cost.of(board.family))
+        return OtherTarget(room, DesignTarget(board, self.clock_mhz or board.default_clock_mhz))
 
     def __iter__(self) -> Iterator[str]:
         seen = {self.board.device.name}

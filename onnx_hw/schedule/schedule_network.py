@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
+from onnx_hw.ir.target import DesignTarget
 from onnx_hw.ir.verify_design import faults_of_foldings, faults_of_repetition, verify_design
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError, user_error
@@ -19,7 +20,6 @@ from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.cost_model import Cost
-from onnx_hw.schedule.cost_model import cost as own_cost
 from onnx_hw.schedule.explain_no_fit import (
     OtherTarget,
     fifos_too_slow,
@@ -42,11 +42,10 @@ def schedule_network(
     budget: Budget,
     request: ScheduleRequest = ScheduleRequest(),  # noqa: B008
     *,
-    clock_mhz: float,
+    target: DesignTarget,
     most: Budget | None = None,
     elsewhere: Mapping[str, OtherTarget] | None = None,
     search: Search = Search(),  # noqa: B008
-    cost: Cost = own_cost,
 ) -> tuple[Design, dict[str, Folding]]:
     """Choose forks, foldings, gearboxes and FIFO depths.
 
@@ -57,7 +56,7 @@ def schedule_network(
     Args:
         request: rate, or the foldings of every node (after ``insert_forks``), which must keep ``most`` and the rate,
             and depths of some FIFOs; see ``size_fifos``. Its clock and lanes are in the other arguments.
-        clock_mhz: clock of the design, MHz.
+        target: board, whose chip says what cores and FIFOs cost, and clock.
         most: None for no more than ``budget``.
         elsewhere: other boards by name, to be named where nothing fits here.
         search: what finds the foldings.
@@ -72,11 +71,11 @@ def schedule_network(
     """
     network = verify_network(insert_forks(network), "insert_forks")
     fps, foldings, depths = request.fps, request.foldings, request.depths
-    most = most or budget
-    interval = None if fps is None else interval_of(fps, clock_mhz)
+    most, cost = most or budget, Cost.of(target.board.family)
+    interval = None if fps is None else interval_of(fps, target.clock_mhz)
     if foldings is not None:
         refuse("folding", faults_of_foldings(network, foldings))
-        design = size_fifos(_unsized(network, foldings, clock_mhz, cost), depths)
+        design = size_fifos(_unsized(network, foldings, target), depths)
         if fps is not None and interval is not None:
             if design.interval > interval:
                 raise folding_too_slow(design, fps, interval)
@@ -92,33 +91,33 @@ def schedule_network(
             hint="foldings=..., as in the design that the depths are from",
             stage="schedule",
         )
-    found = _fitting(network, budget, most, clock_mhz, interval, search, cost)
+    found = _fitting(network, budget, most, target, interval, search)
     if found is not None:
         return found
     least = longest_interval(network) if interval is None else interval
     cheapest = _cheapest(network, least, most.pins, cost)
     if cheapest is None:
         if fps is not None and fold_for(network, longest_interval(network)) is not None:
-            raise too_many_frames(network, fps, clock_mhz)
+            raise too_many_frames(network, fps, target.clock_mhz)
         raise _scheduled_before(network)
     rooms = [budget, budget.stretched(resources_of(network, cheapest, cost), most), most]
     _, *more = dict.fromkeys(rooms + [replace(room, in_logic=True) for room in rooms])
     for room in () if _hopeless(network, most, cost) else more:
-        found = _fitting(network, room, most, clock_mhz, interval, search, cost)
+        found = _fitting(network, room, most, target, interval, search)
         if found is not None:
             return found
 
-    def fits(other: Budget, fps: float | None, clock_mhz: float, its: Cost = cost) -> Design | None:
-        asked = None if fps is None else interval_of(fps, clock_mhz)
-        if _hopeless(network, other, its):
+    def fits(other: Budget, fps: float | None, there: DesignTarget) -> Design | None:
+        asked = None if fps is None else interval_of(fps, there.clock_mhz)
+        if _hopeless(network, other, Cost.of(there.board.family)):
             return None
         for room in dict.fromkeys((other, replace(other, in_logic=True))):
-            found = _fitting(network, room, room, clock_mhz, asked, search, its)
+            found = _fitting(network, room, room, there, asked, search)
             if found is not None:
                 return found[0]
         return None
 
-    smallest = _unsized(network, cheapest, clock_mhz, cost)
+    smallest = _unsized(network, cheapest, target)
     if not most.excess(smallest.resources()):
         smallest = size_fifos(smallest)
     raise nothing_fits(smallest, most, fps, elsewhere or {}, fits)
@@ -156,11 +155,11 @@ def _hopeless(network: Network, room: Budget, cost: Cost) -> bool:
     return hopeless(Offers(network, cost), replace(room, dsp=None))
 
 
-def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float, cost: Cost) -> Design:
+def _unsized(network: Network, foldings: Mapping[str, Folding], target: DesignTarget) -> Design:
     """Return the design without FIFOs."""
     refuse("folding", faults_of_repetition(network, foldings))
     with_gearboxes, all_foldings = insert_gearboxes(network, foldings)
-    design = Design(with_gearboxes, all_foldings, {}, clock_mhz, price=cost.price, deepest_at_once=cost.deepest_at_once)
+    design = Design(with_gearboxes, all_foldings, target=target)
     return verify_design(design, "insert_gearboxes", sized=False)
 
 
@@ -177,14 +176,14 @@ def _cheapest(network: Network, interval: int, pins: int | None, cost: Cost) -> 
 
 
 def _fitting(
-    network: Network, room: Budget, most: Budget, clock_mhz: float, interval: int | None, search: Search, cost: Cost
+    network: Network, room: Budget, most: Budget, target: DesignTarget, interval: int | None, search: Search
 ) -> tuple[Design, dict[str, Folding]] | None:
     """Return the design whose nodes take no more than ``room``, and with its FIFOs no more than ``most``; None if no
     design does.
 
     FIFOs can be sized only after folding: where they do not fit, a slower design is tried, whose streams are narrower.
     """
-    slower, longest = 0, longest_interval(network)
+    slower, longest, cost = 0, longest_interval(network), Cost.of(target.board.family)
     while True:
         if interval is None:
             chosen = search.fastest(network, room, slower, cost)
@@ -192,7 +191,7 @@ def _fitting(
             chosen = search.cheapest(network, room, interval, cost)
         if chosen is None:
             return None
-        design = size_fifos(_unsized(network, chosen, clock_mhz, cost))
+        design = size_fifos(_unsized(network, chosen, target))
         if not most.excess(design.with_fifos()):
             return design, chosen
         if interval is not None or slower == longest:

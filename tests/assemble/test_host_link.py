@@ -41,6 +41,7 @@ from support.design_bench import random_frames
 from support.fixture_paths import EXAMPLES
 from support.hand_built_designs import Sketch, alone, unequal_branches
 from support.link_bench import Conversation, Wire
+from support.targets import on_board
 
 FORK = alone(Fork(Tensor((2, 2, 3), Int(11))), (2, 2), 1)
 """One stream in, two out, whose FIFOs hold a beat: their beats have to leave in turns."""
@@ -172,21 +173,21 @@ def test_frames_that_come_bit_by_bit_take_as_long_as_the_law_says() -> None:
 
 def test_the_circuit_s_digest_is_that_of_all_else() -> None:
     place = board("icebreaker")
-    design = replace(FORK, clock_mhz=clock_of(place, None))
+    design = on_board(FORK, place, clock_of(place, None))
 
-    one = netlist_of(design, place)
-    deeper = netlist_of(replace(alone(Fork(Tensor((2, 2, 3), Int(11))), (2, 2), 3), clock_mhz=24.0), place)
+    one = netlist_of(design)
+    deeper = netlist_of(on_board(alone(Fork(Tensor((2, 2, 3), Int(11))), (2, 2), 3), place, 24.0))
     assert one.link is not None and deeper.link is not None
     assert len(one.link.digest) == 16 and bytes(16) != one.link.digest != deeper.link.digest
     assert (one.pins, one.clock_mhz) == (3, 24)
-    again = netlist_of(design, place)
+    again = netlist_of(design)
     assert again == one
 
 
 def test_a_link_needs_a_clock_that_is_fast_enough() -> None:
     place = replace(board("hx8k_b_evn"), link=Uart(6_000_000))
     with pytest.raises(UserError, match="6,000,000 baud need a clock of 24 MHz or more, not 18 MHz"):
-        netlist_of(replace(FORK, clock_mhz=18.0), place)
+        netlist_of(on_board(FORK, place, 18.0))
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_what_is_comfortable_is_less_than_all(board: Board) -> None:
 def test_a_design_is_reckoned_in_cells_of_its_own_chip(board: Board) -> None:
     design, _ = schedule_for_board(board, convolutions(6, (2, 3)), ScheduleRequest(multipliers=4))
     family = board.family
-    assert design.price is family.cost and design.deepest_at_once == family.deepest_at_once
+    assert design.target.price is family.cost and design.target.deepest_at_once == family.deepest_at_once
     cores = [node.operator.demand(design.folding(node)) + OWN_RESET for node in design.network.nodes]
     edges = [edge for edge in design.edges() if edge.producer]
     fifos = [outbox_demand(e.bits, design.fifos[e.tensor].depth, family.deepest_at_once) for e in edges]

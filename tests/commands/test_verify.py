@@ -91,7 +91,7 @@ def test_of_many_frames_the_first_wrong_one_is_named_whoever_finds_it(
 ) -> None:
     """Two workers; shards that are done early do not hide an earlier frame."""
     design, honest = unequal_branches(4), golden.trace
-    bench = ShardBench("b", design, "ecp5", Stalls.NONE, simulator=compile_simulator(design, built / "simulation"))
+    bench = ShardBench("b", design, Stalls.NONE, simulator=compile_simulator(design, built / "simulation"))
     monkeypatch.setattr("onnx_hw.prove.circuit.sharded.CYCLES_A_SHARD", 400)
     shards = [replace(shard, number=0) for shard in shards_of(design, 400)]  # without stalls
     numbers = np.zeros((400, 1, 1, 3, 4), dtype=np.int64)

@@ -20,10 +20,11 @@ from onnx_hw.schedule.schedule_network import schedule_network
 from support.design_bench import Bench, assert_proven, no_stall, random_stall
 from support.hand_built_designs import alone
 from support.products import of_two_inputs, of_what_it_makes
+from support.targets import ecp5_at
 
 
 def scheduled(network: Network, lanes: int) -> Design:
-    return schedule_network(network, Budget(mac_lanes=lanes), clock_mhz=100)[0]
+    return schedule_network(network, Budget(mac_lanes=lanes), target=ecp5_at(100))[0]
 
 
 @pytest.mark.parametrize("network", [of_two_inputs(), of_two_inputs(2), of_what_it_makes()])

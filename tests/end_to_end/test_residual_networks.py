@@ -35,6 +35,7 @@ from onnx_hw.timing.prediction import BlockedEngine, predict
 from support import qdq_models
 from support.design_bench import Bench, assert_proven, no_stall, random_stall
 from support.hand_built_designs import Sketch
+from support.targets import ecp5_at
 
 IMAGE = Tensor((4, 3, 2), Int(4))
 
@@ -85,7 +86,7 @@ class Residuals(Sketch):
             tuple(map(boundary, self.inputs)),
             tuple(map(boundary, outputs)),
         )
-        return schedule_network(network, Budget(mac_lanes=lanes), clock_mhz=100)[0]
+        return schedule_network(network, Budget(mac_lanes=lanes), target=ecp5_at(100))[0]
 
 
 def one_long_branch() -> Design:

@@ -24,6 +24,7 @@ from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.stage import Stage
 from onnx_hw_boards.verilog_board import ShellKind, VerilogBoard
 from support.shell_bench import small
+from support.targets import on_board
 
 needs_icarus = pytest.mark.skipif(
     shutil.which("iverilog") is None, reason="no iverilog on PATH (on Debian: apt-get install iverilog)"
@@ -34,17 +35,17 @@ SHELLS = {board.shell: board for board in BOARDS if isinstance(board, VerilogBoa
 
 def emitted(shell: ShellKind, place: Path) -> Path:
     told: dict[str, str] = {}
-    design, board = small().design, SHELLS[shell]
+    design = on_board(small().design, SHELLS[shell])
     with opened(place) as folder:
-        write_shell(folder, told.__setitem__, design, netlist_of(design, board), board)
+        write_shell(folder, told.__setitem__, design, netlist_of(design))
     assert told == {"shell": f"shell/sketch_core_{shell}.v"}
     return place / "shell"
 
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell is not ShellKind.STREAMS])
 def test_the_page_names_every_port_and_stream(shell: ShellKind) -> None:
-    design, board = small().design, SHELLS[shell]
-    netlist, link = netlist_of(design, board), link_of(design, 80)
+    design = on_board(small().design, SHELLS[shell])
+    netlist, link = netlist_of(design), link_of(design, 80)
     page = shell_page("network", shell, link, netlist.ports, 80)
     for name, (way, width) in netlist.ports.items():
         assert f"| `{name}` | {'to' if way == 'in' else 'from'} the network | {width} |" in page
@@ -98,8 +99,8 @@ def test_a_build_for_verilog_ends_with_the_simulation() -> None:
 
 
 def test_streams_alone_are_in_the_folder_of_every_build(tmp_path: Path) -> None:
-    design, board = small().design, SHELLS[ShellKind.STREAMS]
-    netlist = flow.assemble(design, board.name)
+    design = on_board(small().design, SHELLS[ShellKind.STREAMS])
+    netlist = flow.assemble(design)
     with opened(tmp_path / "build") as folder:
-        write_shell(folder, lambda kind, name: None, design, netlist, board)
+        write_shell(folder, lambda kind, name: None, design, netlist)
     assert netlist.link is None and not list((tmp_path / "build").glob("shell*"))

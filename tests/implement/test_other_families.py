@@ -80,9 +80,9 @@ def test_digits_are_routed_with_their_link(name: str, tmp_path: Path) -> None:
     board = with_tools(name)
     design = flow.schedule(flow.quantize(flow.read(EXAMPLES / "digits" / "digits.onnx")), name)
     with opened(tmp_path / "out") as folder:
-        netlist = flow.assemble(design, name)
+        netlist = flow.assemble(design)
         synthesized = flow.synthesize(netlist, folder)
-        routed = flow.route(synthesized, netlist, folder, name)
+        routed = flow.route(synthesized, netlist, folder)
         packed = flow.pack(routed, folder)
     foreseen(design, board, synthesized.used)
     assert routed.timing_met and routed.fmax_mhz >= board.default_clock_mhz

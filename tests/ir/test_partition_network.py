@@ -24,6 +24,7 @@ from support.design_bench import Bench, assert_proven, every_tensor, random_fram
 from support.products import of_two_inputs, of_what_it_makes
 from support.random_designs import chains, likenesses, residuals
 from support.random_partitioned_models import Cut
+from support.targets import ecp5_at
 
 
 def edges(network: Network) -> list[str]:
@@ -83,7 +84,7 @@ def test_parts_are_circuits(network: Network) -> None:
     """Before the product of two tensors and behind it; what crosses is streamed out and in."""
     product = next(node for node in network.nodes if len(node.inputs) == 2)
     for part in cut_network(network, product.inputs[0]):
-        design, _ = schedule_network(part, Budget(mac_lanes=12), clock_mhz=100)
+        design, _ = schedule_network(part, Budget(mac_lanes=12), target=ecp5_at(100))
         assert_proven(Bench(design).prove(random_stall(design, 2, 5), frames=2, seed=5))
 
 

@@ -28,6 +28,7 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule import schedule_network
 from onnx_hw.schedule.insert_forks import insert_forks
 from support.fixture_paths import EXAMPLES
+from support.targets import ecp5_at
 
 CONV, SUMS, POOL = "conv1_sums/Conv", "conv1_sums", "pool1/MaxPool"
 WINDOW = "conv1_sums/Conv/window"
@@ -192,8 +193,8 @@ DESIGNS: dict[str, tuple[Callable[[Design], Design], str, str, str]] = {
     "no FIFOs at all": (lambda d: replace(d, fifos={}), WINDOW, WINDOW, "it has none"),
     "a FIFO of no place": (also("fifos", SUMS, FifoSize(0, 1, 1)), CONV, SUMS, "1 token or more, not 0"),
     "a negative bound": (also("fifos", SUMS, FifoSize(1, 1, -1)), CONV, SUMS, "-1 at full rate"),
-    "no clock": (lambda d: replace(d, clock_mhz=0.0), "", "", "positive number of MHz, not 0"),
-    "a clock that is no number": (lambda d: replace(d, clock_mhz=float("nan")), "", "", "positive number of MHz"),
+    "no clock": (lambda d: replace(d, target=ecp5_at(0.0)), "", "", "positive number of MHz, not 0"),
+    "a clock that is no number": (lambda d: replace(d, target=ecp5_at(float("nan"))), "", "", "positive number of MHz"),
     "a stream that leaves and is read": (
         lambda d: replace(d, network=replace(d.network, outputs=(
             *d.network.outputs,

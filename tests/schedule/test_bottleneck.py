@@ -19,13 +19,14 @@ from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.schedule_network import schedule_network
 from schedule.test_search_folding import convolutions
 from support.fixture_paths import EXAMPLES
+from support.targets import ecp5_at
 
 NETWORK = convolutions(8, (3, 8, 8, 4))
 
 
 def bound_of(budget: Budget) -> tuple[int, int, Bottleneck]:
     """Lanes, interval, and what is said of it."""
-    design, _ = schedule_network(NETWORK, budget, clock_mhz=100)
+    design, _ = schedule_network(NETWORK, budget, target=ecp5_at(100))
     return design.resources().mac_lanes, design.interval, what_bounds(NETWORK, design, budget)
 
 
@@ -43,7 +44,7 @@ def test_the_next_design_needs_what_is_said(lanes: int) -> None:
 
 
 def test_what_else_there_is_too_little_of_is_said() -> None:
-    free, _ = schedule_network(NETWORK, Budget(mac_lanes=40), clock_mhz=100)
+    free, _ = schedule_network(NETWORK, Budget(mac_lanes=40), target=ecp5_at(100))
     need = free.resources()
     most = replace(Budget(mac_lanes=40), lut=need.lut * 2 // 3)
     used, interval, bound = bound_of(most)

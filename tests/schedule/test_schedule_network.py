@@ -30,6 +30,7 @@ from onnx_hw_boards.pins import PadStream
 from support.fixture_paths import model
 from support.hand_built_designs import Sketch, unequal_branches
 from support.schedule_with import schedule_with
+from support.targets import ecp5_at
 
 CLOCK = 80.0
 AMPLE = Budget(dsp=10_000, lut=1_000_000, bram=10_000)
@@ -94,7 +95,7 @@ def test_the_interval_is_rounded_in_favour_of_the_rate() -> None:
 
 @pytest.mark.parametrize("fps", [0, -1, float("nan"), float("inf")])
 def test_a_rate_is_a_positive_number(fps: float) -> None:
-    with pytest.raises(UserError, match="must be a positive number"):
+    with pytest.raises(UserError, match="frames per second must be positive"):
         scheduled(fps=fps)
 
 
@@ -154,7 +155,11 @@ def test_where_only_both_help_both_are_told() -> None:
 
 def test_other_boards_are_tried() -> None:
     small = Budget(dsp=1, lut=100)
-    boards = {"small": OtherTarget(small, 80.0), "large": OtherTarget(AMPLE, 80.0), "slow": OtherTarget(AMPLE, 0.1)}
+    boards = {
+        "small": OtherTarget(small, ecp5_at(80.0)),
+        "large": OtherTarget(AMPLE, ecp5_at(80.0)),
+        "slow": OtherTarget(AMPLE, ecp5_at(0.1)),
+    }
     told = refused(small, elsewhere=boards)
     assert "`--board large` fits" in told and "`--board slow` fits" in told and "small" not in told
     told = refused(small, elsewhere=boards, fps=20_000)
@@ -231,14 +236,14 @@ def test_streams_of_the_outside_are_no_wider_than_the_pins() -> None:
     network = wide_product()
     (boundary,) = network.outputs
     bits = network.tensors[boundary.tensor].dtype.bits
-    free, _ = schedule_network(network, AMPLE, clock_mhz=CLOCK)
+    free, _ = schedule_network(network, AMPLE, target=ecp5_at(CLOCK))
     assert free.resources().pins == 64 * 8 + 2 + 16 * bits + 2  # all at once
     for pins in (400, 100, 8 + 2 + bits + 2):
-        design, _ = schedule_network(network, replace(AMPLE, pins=pins), clock_mhz=CLOCK)
+        design, _ = schedule_network(network, replace(AMPLE, pins=pins), target=ecp5_at(CLOCK))
         folding = design.foldings["dense"]
         assert folding.in_lanes * 8 + 2 + folding.out_lanes * bits + 2 == design.resources().pins <= pins
     with pytest.raises(UserError) as caught:
-        schedule_network(network, replace(AMPLE, pins=8 + 2 + bits + 1), clock_mhz=CLOCK)
+        schedule_network(network, replace(AMPLE, pins=8 + 2 + bits + 1), target=ecp5_at(CLOCK))
     assert f"even the slowest design needs {bits + 12} pins of {bits + 11}\n" in str(caught.value)
     assert f"most pins: the stream `dense.o` {bits + 2}, the stream `x` 10" in str(caught.value)
 

@@ -30,6 +30,7 @@ from onnx_hw.schedule.min_cycles import least_cycles, longest_interval
 from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.schedule.search_folding import MAX_MISSES, choose_folding, hopeless
 from support.hand_built_designs import Sketch
+from support.targets import ecp5_at
 
 
 def drawn(random: np.random.Generator) -> Network:
@@ -156,6 +157,6 @@ def test_what_is_said_to_be_hopeless_is(monkeypatch: pytest.MonkeyPatch) -> None
         asked: list[int] = []
         monkeypatch.setattr(searched, "fold", lambda *a, asked=asked: (asked.append(a[1]), fold(*a))[1])
         with pytest.raises(UserError, match="LUTs"):
-            schedule_network(network, Budget(lut=needed // 4), clock_mhz=10)
+            schedule_network(network, Budget(lut=needed // 4), target=ecp5_at(10))
         assert len(asked) <= 2 * MAX_MISSES  # with several pixels a beat, and with one
     assert said >= 12

@@ -28,6 +28,7 @@ from onnx_hw.schedule.size_fifos import affordable, size_fifos
 from onnx_hw.timing.prediction import Events, predict
 from support.design_bench import Bench, assert_proven
 from support.hand_built_designs import Sketch
+from support.targets import ecp5_at
 
 i8 = Int(8)
 
@@ -77,7 +78,7 @@ def convolutions() -> Network:
 
 @pytest.fixture(scope="module")
 def design() -> Design:
-    made, _ = schedule_network(small_network(), Budget(mac_lanes=14), clock_mhz=80)
+    made, _ = schedule_network(small_network(), Budget(mac_lanes=14), target=ecp5_at(80))
     return made
 
 
@@ -136,7 +137,7 @@ def test_trying_many_edges_at_once_chooses_what_one_by_one_would() -> None:
     """The widest stream first, each the least depth that costs what it holds, at which the interval is kept."""
     more = 0
     for lanes in range(8, 40, 4):
-        design, _ = schedule_network(convolutions(), Budget(mac_lanes=lanes), clock_mhz=80)
+        design, _ = schedule_network(convolutions(), Budget(mac_lanes=lanes), target=ecp5_at(80))
         events, interval = Events(design), interval_of(design)
         edges = sorted((e for e in design.edges() if e.producer), key=lambda e: -e.bits)
         depths = {e.tensor: FRAMES * e.beats + 33 for e in edges}

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.matmul import MatMul
@@ -59,7 +58,7 @@ def stalls(design: Design) -> list[tuple[Stall, int]]:
 
 def recordings(design: Design, engine: SimulationEngine, folder: Path) -> list[Recording]:
     """Of every stall, compared with golden and with the predicted cycles."""
-    simulator, names = build_simulator(design, find_board("ecp5"), folder, engine)
+    simulator, names = build_simulator(design, folder, engine)
     assert simulator.name == engine.value
     golden = every_tensor(design.network, random_frames(design, FRAMES, seed=3))
     seen = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from onnx_hw.assemble.elaborate import assemble, to_rtlil
@@ -19,6 +19,7 @@ from onnx_hw_boards.families.ice40.recipes import ICE40_HX, ICE40_UP
 from onnx_hw_rtl.shells.shell import Shell
 from onnx_hw_rtl.target import Target
 from support.random_cores import Drawn
+from support.targets import with_deepest
 
 FAMILIES = {"ecp5": ECP5, "ice40": ICE40_UP, "ice40hx": ICE40_HX, "gowin": GOWIN}
 
@@ -74,7 +75,7 @@ def said_of(core: Drawn, family: Family = ECP5) -> Cells:
 
 def made_of(core: Drawn, folder: Path, family: Family = ECP5) -> Cells:
     """The cells that are left, as in a build."""
-    assembly, _ = assemble(replace(core.design, deepest_at_once=family.deepest_at_once))
+    assembly, _ = assemble(with_deepest(core.design, family.deepest_at_once))
     with opened(folder) as build:
         used = synthesize(build, to_rtlil(Shell(assembly), Target(family.primitives())), family).used
     return Cells(used.lut, used.ff - OF_THE_SHELL, used.dsp, used.bram)

@@ -28,6 +28,7 @@ from support.hand_built_designs import Sketch, alone, folded, unequal_branches
 from support.random_cases import MOST_OPERATIONS
 from support.random_designs import chains, residuals
 from support.solvers import assert_solvers_agree, needs_compiler
+from support.targets import with_deepest
 
 gearboxes = core_tests.load("gearbox").gearboxes
 matmuls = core_tests.load("matmul").matmuls
@@ -68,7 +69,7 @@ def test_block_ram_takes_two_cycles_more() -> None:
 @pytest.mark.parametrize(("depth", "deepest", "first"), [(5, 5, 2), (6, 5, 4), (9, 9, 2), (10, 9, 4), (10, 33, 2)])
 def test_the_design_says_where_block_ram_begins(depth: int, deepest: int, first: int) -> None:
     """To the law and to the circuit."""
-    design = replace(alone(Add(row(30), row(30)), (1, 1), depth), deepest_at_once=deepest)
+    design = with_deepest(alone(Add(row(30), row(30)), (1, 1), depth), deepest)
     assert solve(design).sinks["node.o"][0] == first
     assert_proven(prove(design))
 

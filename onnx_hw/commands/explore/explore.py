@@ -134,7 +134,7 @@ class _Exploration:
         if self.limits.until is not Stage.SCHEDULE:
             for design, rows in self._designs().items():
                 if rows and self.rows[rows[0]].state is State.PLANNED:
-                    begin = (self.plans[design].design, design.board)
+                    begin = (self.plans[design].design,)
                     then = _then(self._circuit, design, rows)
                     self._add(self._promise(design, 0), _Job(circuit, begin, then, self._still(rows)))
             self._work()

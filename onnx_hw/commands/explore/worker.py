@@ -99,10 +99,10 @@ def plan(network: Network, choice: Choice) -> PlannedDesign | Failed:
     return PlannedDesign(design, whole.mac_lanes, design.interval, cells, design.clock_mhz, most)
 
 
-def circuit(design: Design, board: str) -> StoredCircuit | Failed:
+def circuit(design: Design) -> StoredCircuit | Failed:
     """The circuit of a design."""
     try:
-        netlist = netlist_of(design, find_board(board))
+        netlist = netlist_of(design)
     except UserError as error:
         return _failed(error)
     return StoredCircuit(zlib.compress(netlist.rtlil.encode(), 6), netlist.constraints, netlist.clock_mhz)

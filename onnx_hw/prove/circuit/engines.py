@@ -25,7 +25,6 @@ from onnx_hw.runtime.background import beside
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw.runtime.listener import NULL_LISTENER, Listener
 from onnx_hw.runtime.options import DEFAULT_BOARD, SimulationEngine
-from onnx_hw_boards.board import Board
 
 if TYPE_CHECKING:
     from onnx_hw_sim.circuit import Recording, Simulator, Stimulus
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 def build_simulator(
     design: Design,
-    board: Board,
     folder: Path,
     engine: SimulationEngine | None = None,
     listener: Listener = NULL_LISTENER,
@@ -52,7 +50,7 @@ def build_simulator(
     """
     place = folder / "simulation"
     if engine is SimulationEngine.GATES:
-        return _gates(design, board, folder, listener)
+        return _gates(design, folder, listener)
     if engine in (SimulationEngine.ICARUS, SimulationEngine.VERILATOR):
         from onnx_hw_sim.cocotb_engine import CocotbSimulator
 
@@ -66,7 +64,6 @@ def build_simulator(
 def build_bench(
     design: Design,
     integers: Mapping[str, np.ndarray],
-    board: Board,
     folder: Path,
     engine: SimulationEngine | None,
     listener: Listener,
@@ -82,16 +79,16 @@ def build_bench(
     """
     likely = engine or SimulationEngine.COMPILED
     with beside(plan_runs, design, integers, likely) as planned:
-        simulator, names = build_simulator(design, board, folder, engine, listener, made)
+        simulator, names = build_simulator(design, folder, engine, listener, made)
         if simulator.name != likely:
             return simulator, names, plan_runs(design, integers, simulator.name)
         return simulator, names, planned.result()
 
 
-def _gates(design: Design, board: Board, folder: Path, listener: Listener) -> tuple[Simulator, CircuitNames]:
+def _gates(design: Design, folder: Path, listener: Listener) -> tuple[Simulator, CircuitNames]:
     from onnx_hw_sim.gates.cell_models import UnmodelledCell
 
-    chip = netlist_of(design, board)
+    chip = netlist_of(design)
     if chip.reset_delay is None:
         what = "the streams must be on the chip's pins; on this board they are behind its link"
         raise user_error("engine", what, where="--engine gates", hint=f"a bare chip, such as --board {DEFAULT_BOARD}")

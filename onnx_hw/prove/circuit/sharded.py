@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw import __version__
-from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError, user_error
@@ -48,7 +47,6 @@ class ShardBench:
 
     Attributes:
         digest: names this bench among others.
-        board: name of the board, or file of one.
         engine: who simulates; None for the fastest there is.
         folder: of the build, where workers can see it; elsewhere they use their user's cache.
         simulator: a simulator that workers here can use, and the names of its parts; elsewhere they make their own.
@@ -58,7 +56,6 @@ class ShardBench:
 
     digest: str
     design: Design
-    board: str
     stalls: Stalls
     engine: SimulationEngine | None = None
     folder: Path | None = None
@@ -206,7 +203,7 @@ def _make(bench: ShardBench) -> tuple[Simulator, CircuitNames]:
     if bench.version != __version__:
         message = f"all machines must have the same onnx-hw: {bench.version} was asked for, here it is {__version__}"
         raise user_error("other-version", message, hint="install the same version everywhere", stage="tools")
-    return build_simulator(bench.design, find_board(bench.board), bench.folder or user_cache(), bench.engine)
+    return build_simulator(bench.design, bench.folder or user_cache(), bench.engine)
 
 
 def _proven(bench: ShardBench, simulator: Simulator, names: CircuitNames, shards: Sequence[Shard]) -> list[ShardResult]:

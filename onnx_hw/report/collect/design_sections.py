@@ -129,7 +129,7 @@ def describe_design(
         mac_efficiency=design.macs / work if work else 0.0,
         interval_cycles=interval_cycles,
         latency_cycles=latency_cycles,
-        frames_per_second=design.clock_mhz * 1e6 / interval_cycles,
+        frames_per_second=design.target.frames_per_second(interval_cycles),
         frames_per_second_asked=request.fps,
         nodes=cores,
         fifos=tuple(

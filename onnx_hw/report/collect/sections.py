@@ -102,8 +102,9 @@ def describe_board(board: Board) -> BoardSection:
     return BoardSection(board.name, device, cells.lut, cells.ff, cells.dsp, cells.bram)
 
 
-def describe_serial(design: Design, board: Board) -> Serial | None:
-    """Return the link of a board, and whether it or the circuit is slower; None for a board without one."""
+def describe_serial(design: Design) -> Serial | None:
+    """Return the link of a design's board, and whether it or the circuit is slower; None for a board without one."""
+    board = design.target.board
     if not isinstance(board, LinkedBoard):
         return None
     link = link_of(design, design.clock_mhz)

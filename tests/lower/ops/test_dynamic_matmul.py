@@ -21,6 +21,7 @@ from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.schedule_network import schedule_network
 from support.design_bench import Bench, assert_proven, random_stall
 from support.qdq_models import Sketch
+from support.targets import ecp5_at
 
 Shape = tuple[int, ...]
 
@@ -107,7 +108,7 @@ def test_queries_times_keys_as_a_circuit(tmp_path: Path) -> None:
     """The transposed keys are the product's weights as they come: nothing is rearranged."""
     network = likeness(tmp_path)
     assert not any("Rearrange" in repr(node.operator) for node in network.nodes)
-    design, _ = schedule_network(network, Budget(mac_lanes=9), clock_mhz=100)
+    design, _ = schedule_network(network, Budget(mac_lanes=9), target=ecp5_at(100))
     for seed in range(2):
         assert_proven(Bench(design).prove(random_stall(design, 3, seed), frames=3, seed=seed))
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from onnx_hw import flow
+from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.exact.integers import Int
 from onnx_hw.implement.synthesize import SynthesisResult, synthesize
@@ -26,6 +27,7 @@ from onnx_hw_tools import tools
 from support.design_bench import random_frames
 from support.hand_built_designs import alone
 from support.injected_netlist_faults import FAULTS, Modules
+from support.targets import on_board
 
 WEIGHT = re.compile(r"weight 0 of word \d+ of node: golden -?\d+, netlist -?\d+, in design\.n0_node\.core\.weights0")
 
@@ -59,7 +61,7 @@ def chip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             pytest.skip(str(missing))
     weights = np.random.default_rng(1).integers(-128, 128, (18, 18))
     design = alone(MatMul(Tensor((2, 2, 18), Int(6)), weights), (1, 1), 200)
-    netlist = flow.assemble(design, request.param)
+    netlist = flow.assemble(on_board(design, find_board(request.param)))
     with opened(tmp_path_factory.mktemp("chip") / "build") as folder:
         synthesized = synthesize(folder, netlist.rtlil, netlist.family)
     modules = json.loads(synthesized.netlist.read_text())["modules"]
