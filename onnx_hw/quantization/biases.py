@@ -1,8 +1,9 @@
-"""What is added to the results of a product, output by output, as one constant behind it.
+"""Biases of products, separated from them: one constant per product, added output by output.
 
     Conv(x, W, b) + t   becomes   Conv(x, W, 0) + (b + t)
 
-So there is one term per product, whatever the operator calls it, and a pass may change it.
+So each product has one bias term, whatever the operator calls it, and bias correction may change it. ``post_training``
+calls this before integers are chosen.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ VERSION = 13
 
 @dataclass(frozen=True)
 class BiasTerm:
-    """Behind a product.
+    """Bias term behind a product.
 
     Attributes:
-        name: the constant, which is broadcast to the result: one number per output.
-        axis: of the result, along which the outputs lie.
+        name: name of the constant, which is broadcast to the result: one number per output.
+        axis: axis of the result along which the outputs lie.
     """
 
     name: str
@@ -37,7 +38,9 @@ class BiasTerm:
 
 
 def separate_biases(model: Model) -> tuple[Model, dict[str, BiasTerm]]:
-    """The same function, with a term behind every product with constant weights; and those, by the product's result.
+    """Return the same function with one bias term behind every product with constant weights, and the terms.
+
+    The terms are named by the product's result.
 
     Args:
         model: folded; its floats are float32.
@@ -76,7 +79,7 @@ def separate_biases(model: Model) -> tuple[Model, dict[str, BiasTerm]]:
 
 
 def _term_of(node: Node, graph: Graph) -> np.ndarray | None:
-    """What a product adds, float64, one number per output and as long as the result has axes; None for others."""
+    """Return the bias of a product, float64, one number per output, with the axes of its result; else None."""
     facts = facts_of(node)
     place = facts.weights if facts.effect is Effect.SUMS else None
     if place is None or len(node.outputs) != 1 or node.inputs[place.at] not in graph.constants:
@@ -91,20 +94,20 @@ def _term_of(node: Node, graph: Graph) -> np.ndarray | None:
         return None
     zeros = np.zeros(sizes, dtype=np.float32)
     try:
-        (found,) = compute(node, [zeros, *(graph.constants[n] if n else None for n in node.inputs[1:])])
+        (bias,) = compute(node, [zeros, *(graph.constants[n] if n else None for n in node.inputs[1:])])
     except UserError:
         return None
-    if found.ndim < 2:
+    if bias.ndim < 2:
         return None
-    axis = place.channel % found.ndim
-    others = tuple(k for k in range(found.ndim) if k != axis)
-    if not found.size or not np.isfinite(found).all() or (found.min(axis=others) != found.max(axis=others)).any():
+    axis = place.channel % bias.ndim
+    others = tuple(k for k in range(bias.ndim) if k != axis)
+    if not bias.size or not np.isfinite(bias).all() or (bias.min(axis=others) != bias.max(axis=others)).any():
         return None
-    return np.asarray(found.max(axis=others, keepdims=True), dtype=np.float64)
+    return np.asarray(bias.max(axis=others, keepdims=True), dtype=np.float64)
 
 
 def _addition(node: Node, data: str, graph: Graph, shape: tuple[int, ...]) -> np.ndarray | None:
-    """What a node adds to data, as broadcast to the shape of a term; None if it does something else."""
+    """Return what a node adds to data, broadcast to the shape of a bias; None if it does something else."""
     if facts_of(node).effect is not Effect.ADDS or len(node.inputs) != 2 or "axis" in node.attributes:
         return None
     first, second = node.inputs

@@ -1,4 +1,9 @@
-"""A model whose author has left some values in floats gets integers for them, where hardware needs them.
+"""Completion of partly quantized models: values that hardware needs as integers and that a model leaves in floats.
+
+A canonical model with integers of its own goes in, with the ranges of values that lack some; its network and the
+completed QDQ model come out. ``quantize.quantize_model`` calls it for every model, behind ``post_training`` for float
+models. onnxruntime's quantizer, for example, puts nothing between a HardSwish and an average: a sum of such numbers is
+a sum of integers only once they have a scale.
 
 onnxruntime's quantizer, for one, puts nothing between a HardSwish and an average: a sum of such numbers is a sum of
 integers only once they have a scale.
@@ -41,15 +46,15 @@ BYTES = (Int(8, signed=False), Int(8))
 def complete_and_lower(
     model: Model, ranges: RangeSource | None, scheme: Scheme = DEFAULT
 ) -> tuple[Network, Model, dict[str, str]]:
-    """The network of a quantized model; values and weights that lack integers get them.
+    """Return the network of a quantized model; values and weights that lack integers get them.
 
     Args:
-        model: as ``canonicalize``.
-        ranges: of such values; None if nothing is known of them.
-        scheme: of their integers.
+        model: result of ``canonicalize``.
+        ranges: where the ranges of such values come from; None if nothing is known of them.
+        scheme: scheme of their integers.
 
     Returns:
-        the network, the model that it is the network of, and of the values and weights that got integers which.
+        the network, the model that it computes, and for each value or weight that got integers a description of them.
 
     Raises:
         UserError: every obstacle, with the nodes' own names; a value is not finite during calibration.
@@ -57,27 +62,27 @@ def complete_and_lower(
     try:
         return import_prepared(model), model, {}
     except UserError:
-        plain = cast_to_float32(model)
-        missing = find_missing_integers(plain)
+        floats = cast_to_float32(model)
+        missing = find_missing_integers(floats)
         if not (missing.values or missing.weights) or (missing.values and ranges is None):
             raise
-    spans = {} if ranges is None else ranges(plain, missing.values)
-    grids = {name: _grid_of(name, spans[name], plain.graph, missing, scheme) for name in missing.values}
-    completed = insert_quantization(plain, missing.values, spans, scheme=scheme, integers=IntegerDecisions(grids))
+    spans = {} if ranges is None else ranges(floats, missing.values)
+    grids = {name: _grid_of(name, spans[name], floats.graph, missing, scheme) for name in missing.values}
+    completed = insert_quantization(floats, missing.values, spans, scheme=scheme, integers=IntegerDecisions(grids))
     refuse("model", faults_of_folded(completed), "insert_quantization")
-    chosen = {name: _told(grids[name], spans[name]) for name in missing.values}
+    chosen = {name: _describe(grids[name], spans[name]) for name in missing.values}
     chosen |= {name: f"{scheme.weight_precision(label).bits} bits" for label, name in missing.weights.items()}
     return import_prepared(completed), completed, chosen
 
 
 @dataclass(frozen=True)
 class MissingIntegers:
-    """What hardware needs as integers and a model leaves in floats.
+    """Values that hardware needs as integers and that a model leaves in floats.
 
     Attributes:
-        values: before products.
-        entering: those of them that the host makes, or the user.
-        weights: by the label of the product.
+        values: values before products.
+        entering: those of them that the host computes or the user gives.
+        weights: name of the weights, by the label of the product.
     """
 
     values: tuple[str, ...]
@@ -86,7 +91,10 @@ class MissingIntegers:
 
 
 def find_missing_integers(model: Model) -> MissingIntegers:
-    """Of a model that is ``canonicalize``."""
+    """Find what a canonical model lacks.
+
+    Values are assumed to be quantized until the whole model can be lowered.
+    """
     assumed: tuple[str, ...] = ()
     while True:
         walk = _Assuming(model.graph, assumed)
@@ -98,13 +106,13 @@ def find_missing_integers(model: Model) -> MissingIntegers:
 
 
 def _grid_of(name: str, span: Range, graph: Graph, missing: MissingIntegers, scheme: Scheme) -> Grid:
-    """Of a value: that on which all samples lie, or one that is calibrated, for what enters with 16 bits.
+    """Return the grid of a value: the one on which all samples lie, or a calibrated one, with 16 bits for what enters.
 
-    Sums of two tensors take few bits.
+    An input of a sum of two tensors gets the bits of the scheme.
     """
-    asked = scheme.data_precision(name)
-    if asked != DEFAULT.data:
-        return asked.data_grid(span)
+    precision = scheme.data_precision(name)
+    if precision != DEFAULT.data:
+        return precision.data_grid(span)
     summed = any(
         facts_of(node).effect is Effect.ADDS and name in node.inputs and not names_read(node) & set(graph.constants)
         for node in graph.nodes
@@ -115,11 +123,11 @@ def _grid_of(name: str, span: Range, graph: Graph, missing: MissingIntegers, sch
         dtype = next((dtype for dtype in BYTES if dtype.min <= low and high <= dtype.max), Int(MAX_BITS))
         if wide or dtype in BYTES:
             return Grid.over(dtype, span.step)
-    return (Precision(MAX_BITS) if wide else asked).data_grid(span)
+    return (Precision(MAX_BITS) if wide else precision).data_grid(span)
 
 
-def _told(grid: Grid, span: Range) -> str:
-    """A grid in a few words."""
+def _describe(grid: Grid, span: Range) -> str:
+    """Describe a grid in a few words."""
     (step,) = grid.step
     if step == span.step:
         return f"{grid.bits} bits, steps of {step}, which all samples are multiples of"
@@ -127,13 +135,13 @@ def _told(grid: Grid, span: Range) -> str:
 
 
 class _Assuming(LoweringState):
-    """A walk that takes each value for quantized that would have to be.
+    """Dry run of the lowering that assumes integers for each value that needs them.
 
     Attributes:
-        assumed: their names.
-        entering: those of them that the host makes, or the user.
-        weights: of products, taken for quantized; by the products' labels.
-        behind: those that are known from the walk before, or for the next one: other values were made of them.
+        assumed: names of the values assumed to be quantized.
+        entering: those of them that the host computes or the user gives.
+        weights: weights of products assumed to be quantized, by the products' labels.
+        behind: values assumed by the walk before, or to be assumed by the next one: other values were made of them.
         before_products: values that some product depends on.
     """
 
@@ -156,7 +164,9 @@ class _Assuming(LoweringState):
                 self._assume(name)
 
     def _assume_what_enters(self, node: Node) -> None:
-        """Weights of a product, and floats of the host that it reads, or that are added to data in hardware."""
+        """Assume integers for weights of a product, and for floats of the host that it reads or that hardware adds to
+        data.
+        """
         facts, constants = facts_of(node), self.graph.constants
         if is_product(node) and facts.weights is not None and facts.effect is Effect.SUMS:
             name = node.inputs[facts.weights.at]
@@ -175,7 +185,7 @@ class _Assuming(LoweringState):
                         self.entering.add(name)
 
     def _is_raw(self, name: str) -> bool:
-        """Whether the host has a value, and has not quantized it."""
+        """Say whether a value is on the host and is not quantized there."""
         tables = (self.graph.constants, self.builder.constants, self.builder.values, self.builder.pending)
         return name not in self.why_not.on_tail and not any(name in table for table in tables)
 
@@ -192,7 +202,7 @@ class _Assuming(LoweringState):
         super()._to_tail(node, obstacle)
 
     def _assume(self, name: str) -> bool:
-        """Whether this is a value to be quantized; from now on it is one that is."""
+        """Assume integers for a value if it needs some; return whether it does."""
         if name not in self.before_products or name in self.assumed:
             return False
         if name not in self.builder.values and name not in self.builder.pending:

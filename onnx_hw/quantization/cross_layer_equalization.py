@@ -1,4 +1,6 @@
-"""A scale per channel between a product and a depthwise one: the channels between them become equally large.
+"""Cross-layer equalization: a factor per channel moves from a product into the depthwise product behind it.
+
+The channels between them become equally large. ``post_training`` calls it before the integers are chosen.
 
 Both have their own weights for every channel, so a factor taken out of one is put into the other, and integers with one
 scale serve a small channel as well as a large one. A Relu between them lets positive factors pass; other bounds would
@@ -21,15 +23,17 @@ from onnx_hw.quantization.biases import BiasTerm
 from onnx_hw.quantization.im2col import is_matrix_product, weight_matrix
 from onnx_hw.quantization.ranges.batched_run import BatchedRun, Frame
 
-SMALLEST = 1 / 64
-"""Factor: less is gained for a channel that is smaller still, or that no sample has woken."""
+MIN_FACTOR = 1 / 64
+"""Least factor of a channel: a smaller one, or one that is 0 on all samples, gains little more."""
 
 
 @dataclass(frozen=True)
 class EqualizedPair:
-    """Attributes:
-    first, second: the products, ``second`` being depthwise.
-    between: the nodes from the term of the first to the data of the second; the last makes that.
+    """Product and the depthwise product behind it.
+
+    Attributes:
+        first, second: the products; ``second`` is depthwise.
+        between: the nodes from the bias term of the first to the data of the second; the last one makes that data.
     """
 
     first: Node
@@ -44,25 +48,25 @@ class EqualizedPair:
 def equalize_channels(
     model: Model, frames: Sequence[Frame], terms: Mapping[str, BiasTerm]
 ) -> tuple[Model, dict[str, str]]:
-    """The same function; and the new names of values between equalized products, which are other numbers now.
+    """Return the same function, and the new names of the scaled values between equalized products, by their old names.
 
     Args:
-        model: of float32, with its terms.
+        model: float32 model whose biases are separated (``biases.py``).
     """
     graph = model.graph
     pairs = _pairs(graph, terms)
     if not pairs:
         return model, {}
-    seen = _largest(graph, frames, {pair.data for pair in pairs})
+    largest_by_value = _largest(graph, frames, {pair.data for pair in pairs})
     added = Additions(graph)
     weights: dict[str, np.ndarray] = {}  # by the product's result
     renamed: dict[str, str] = {}
     for pair in pairs:
-        largest = seen[pair.data]
+        largest = largest_by_value[pair.data]
         if np.isnan(largest).any() or not (largest < np.inf).any():
             continue
         factors = largest / largest[largest < np.inf].max()
-        factors = np.clip(factors, SMALLEST, 1)
+        factors = np.clip(factors, MIN_FACTOR, 1)
         term = terms[pair.first.outputs[0]]
         for node, column in ((pair.first, 1 / factors), (pair.second, _repeated(pair.second, factors, graph))):
             place = facts_of(node).weights
@@ -88,7 +92,7 @@ def equalize_channels(
 
 
 def _repeated(node: Node, factors: np.ndarray, graph: Graph) -> np.ndarray:
-    """Of the data's channels, for every output of a depthwise product."""
+    """Repeat the factors of the data's channels for every output of a depthwise product."""
     place = facts_of(node).weights
     assert place is not None
     outputs = len(graph.constants[node.inputs[place.at]])
@@ -97,7 +101,7 @@ def _repeated(node: Node, factors: np.ndarray, graph: Graph) -> np.ndarray:
 
 def _pairs(graph: Graph, terms: Mapping[str, BiasTerm]) -> list[EqualizedPair]:
     readers, outputs = readers_of(graph.nodes), {value.name for value in graph.outputs}
-    found = []
+    result = []
     for node in graph.nodes:
         if node.outputs[0] not in terms or not is_matrix_product(node):
             continue
@@ -109,15 +113,15 @@ def _pairs(graph: Graph, terms: Mapping[str, BiasTerm]) -> list[EqualizedPair]:
             is_term = not between and terms[node.outputs[0]].name in reader.inputs
             if not is_term and not (between and _passes_factors(reader)):
                 if between and reader.outputs[0] in terms and _is_depthwise(reader, name, graph, count):
-                    found.append(EqualizedPair(node, reader, tuple(between)))
+                    result.append(EqualizedPair(node, reader, tuple(between)))
                 break
             between.append(reader)
             (name,) = reader.outputs
-    return found
+    return result
 
 
 def _passes_factors(node: Node) -> bool:
-    """Whether a node has no bound but 0: it has neither operands nor attributes that could say another."""
+    """Say whether a node has no bound but 0: it has neither operands nor attributes that could state another one."""
     return facts_of(node).effect is Effect.BOUNDS and len(node.inputs) == 1 and not node.attributes and not node.domain
 
 
@@ -129,10 +133,10 @@ def _is_depthwise(node: Node, data: str, graph: Graph, channels: int) -> bool:
 
 
 def _largest(graph: Graph, frames: Sequence[Frame], names: set[str]) -> dict[str, np.ndarray]:
-    """(channels,) how large each channel may become: the largest absolute value of all samples, and as much larger as
-    that is than in all others.
+    """Return how large each channel may become, (channels,), by name: the largest absolute value of all samples, times
+    its ratio to the largest value of all other samples.
     """
-    samples, found = BatchedRun(graph, frames), dict[str, np.ndarray]()
+    samples, result = BatchedRun(graph, frames), dict[str, np.ndarray]()
     for node in graph.nodes:
         samples.step(node)
         for name in names.intersection(node.outputs):
@@ -141,6 +145,6 @@ def _largest(graph: Graph, frames: Sequence[Frame], names: set[str]) -> dict[str
             each = np.sort([np.abs(array).max(axis=others).astype(np.float64) for array in arrays], axis=0)
             second = each[-2] if len(each) > 1 else each[-1]
             with np.errstate(all="ignore"):  # infinite data makes no factor
-                found[name] = np.where(second > 0, each[-1] * (each[-1] / second), np.inf)
+                result[name] = np.where(second > 0, each[-1] * (each[-1] / second), np.inf)
         samples.release(node)
-    return found
+    return result

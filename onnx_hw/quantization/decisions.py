@@ -1,4 +1,7 @@
-"""The integers that were chosen for a float model: of its data, its weights and what is added to sums."""
+"""Integers that were chosen for a float model: for its data, its weights and its bias terms.
+
+``sequential_ptq`` makes an ``IntegerDecisions``, ``insert_qdq`` writes it into the model.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,11 @@ from onnx_hw.samples.sqnr import NoiseStatistics
 
 @dataclass(frozen=True)
 class StoredWeights:
-    """Attributes:
-    integers: int64, in the shape of the weights.
-    grid: what they stand for; one step per output, or one.
+    """Integer weights of a product.
+
+    Attributes:
+        integers: int64, in the shape of the weights.
+        grid: grid of the integers; one step per output, or one step for all.
     """
 
     integers: np.ndarray
@@ -25,9 +30,11 @@ class StoredWeights:
 
 @dataclass(frozen=True)
 class StoredTerm:
-    """Attributes:
-    integers: int64, in the shape of the term.
-    step: of all of them; the zero point is 0.
+    """Integer bias term.
+
+    Attributes:
+        integers: int64, in the shape of the term.
+        step: step of all integers; the zero point is 0.
     """
 
     integers: np.ndarray
@@ -36,12 +43,12 @@ class StoredTerm:
 
 @dataclass(frozen=True)
 class QuantError:
-    """A value on samples, as the integers so far make it, beside the value in floats.
+    """Quantization error of a value on samples, against the value in the float model.
 
     Attributes:
-        arrived: before it got integers of its own.
-        held: what those stand for.
-        saturated: share of the numbers that lie beyond its integers, 0..1.
+        arrived: error before the value gets integers of its own, made by the nodes before it.
+        held: error after that.
+        saturated: share of the numbers that lie beyond the range of its integers, 0..1.
     """
 
     arrived: NoiseStatistics
@@ -51,16 +58,16 @@ class QuantError:
 
 @dataclass
 class IntegerDecisions:
-    """What was chosen.
+    """Integers of all tensors of a model, and how well they do on samples.
 
     Attributes:
-        data: by value.
-        weights: by the product's result.
-        terms: by the term's name: as integers, or as floats.
-        ranges: of data, where they were weighed.
-        held: of data, and of the ends (``ends.py``), in the order of the graph.
-        noises: of the ends, (samples,) sums of squares of what each of the samples that say what is lost is off by.
-        classes: (samples,) the places of the greatest number of the first end, in floats and in integers.
+        data: grid of every quantized value, by name.
+        weights: integer weights, by the name of the product's result.
+        terms: bias terms, as integers or as floats; by the term's name.
+        ranges: range of each value for which an MSE range was searched.
+        held: error of each quantized value and of the logits (``logits.py``), in the order of the graph.
+        noises: for each of the logits, (samples,) sums of squared errors on the samples that judge.
+        classes: (samples,) index of the greatest of the first logits, in floats and in integers; None without logits.
     """
 
     data: dict[str, Grid] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The numbers that integers of a grid stand for, array by array, as float32."""
+"""Fake quantization: the numbers that integers of a grid stand for, array by array, as float32."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from onnx_hw.exact.grid import Grid
 
 
 def fake_quantize(grid: Grid, numbers: np.ndarray) -> np.ndarray:
-    """What the integers of numbers stand for; the grid has one step."""
+    """Round numbers to a grid and return what the integers stand for (fake quantization); the grid has one step."""
     (step,), (zero,) = grid.step, grid.zero_point
     with np.errstate(over="ignore"):  # the last integer may lie beyond float32
         return ((grid.integers(numbers) - float(zero)) * float(step)).astype(np.float32)
 
 
 def representable_range(grid: Grid) -> tuple[float, float]:
-    """The numbers between which nothing saturates; the grid has one step."""
+    """Return the least and the greatest number that do not saturate; the grid has one step."""
     (step,), (zero,) = grid.step, grid.zero_point
     return float((grid.low - zero - Fraction(1, 2)) * step), float((grid.high - zero + Fraction(1, 2)) * step)
 
 
 def dequantize(integers: np.ndarray, grid: Grid, axis: int) -> np.ndarray:
-    """What integers stand for.
+    """Return the numbers that integers stand for, float32.
 
     Args:
-        axis: of the steps.
+        axis: axis along which the steps of the grid lie.
     """
     along = [-1 if k == axis else 1 for k in range(integers.ndim)] if grid.channels > 1 else ()
     step, zero = (np.array([float(n) for n in numbers]) for numbers in (grid.step, grid.zero_point))

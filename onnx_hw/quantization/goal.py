@@ -1,4 +1,4 @@
-"""What a user wants of the integers of a float model, instead of saying how many bits they have."""
+"""Quality goal: what a user asks of the integers of a float model, instead of a number of bits."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from onnx_hw.runtime.options import MOST_DB
 
 @dataclass(frozen=True)
 class Goal:
-    """One of the two.
+    """Goal of the search for bit widths; exactly one of the two attributes is set.
 
     Attributes:
-        sqnr_db: signal to noise of every output of numbers, dB; before a Softmax.
-        accuracy_loss: points (1/100) of the share of samples whose class is right. Where no labels are known the class
-            in floats is right, so that no sample's class may change but for so many.
+        sqnr_db: least SQNR of every numeric output, in dB; for an output of a Softmax, that of its logits.
+        accuracy_loss: greatest loss of accuracy, in percentage points. Where no labels are known, the class
+            that the float model predicts counts as right.
     """
 
     sqnr_db: float | None = None
@@ -24,13 +24,18 @@ class Goal:
     def __post_init__(self) -> None:
         if (self.sqnr_db is None) == (self.accuracy_loss is None):
             raise user_error(
-                "goal", "there must be a signal to noise or a loss of accuracy, not both or none", stage="arguments"
+                "goal",
+                "a goal must be either a signal to noise ratio or a loss of accuracy, not both and not neither",
+                stage="arguments",
             )
-        for option, given, (low, high) in (
+        for option, number, (low, high) in (
             ("--sqnr", self.sqnr_db, (1.0, MOST_DB)),
             ("--accuracy-loss", self.accuracy_loss, (0.0, 100.0)),
         ):
-            if given is not None and not low <= given <= high:  # false for NaN
+            if number is not None and not low <= number <= high:  # false for NaN
                 raise user_error(
-                    "goal", f"it must be within {low:g} .. {high:g}, not {given:g}", where=option, stage="arguments"
+                    "goal",
+                    f"the goal must be between {low:g} and {high:g}, not {number:g}",
+                    where=option,
+                    stage="arguments",
                 )

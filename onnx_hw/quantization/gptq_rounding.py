@@ -1,15 +1,18 @@
-"""Weights are rounded by their effect: what one of them is off by, the others of its output make up for.
+"""GPTQ rounding: each weight is rounded, and the other weights of its output compensate the error.
+
+Weights and the columns of quantized data that they are multiplied with go in; integers come out. ``sequential_ptq``
+calls it for every product with constant weights.
 
 The error of an output is (w − ŵ)ᵀ·H·(w − ŵ), where H is the covariance of its columns, which are the *quantized* data.
 Weights are rounded one after the other, and the rest moves to where the error is least: the method of optimal brain
-compression (Frantar and Alistarh 2022), in the order of GPTQ. The mean of the columns is left to the bias.
+compression (Frantar and Alistarh 2022), in the order of GPTQ. The bias corrects the error of the columns' mean.
 
-Where integers are few, their rounding is most of what is lost, and two things more are done: scales are searched by the
-error that remains after that, and at last one weight after the other is rounded once more, all others being what they
-are, as long as the error falls. With many bits neither gains anything, and few samples mislead both.
+With few bits rounding makes most of the error, and two more steps follow: scales are searched by the error that remains
+after GPTQ rounding, and finally each weight is rounded once more with all others fixed, as long as the error falls
+(coordinate descent). With many bits neither step gains anything, and few samples mislead both.
 
-With few rows H knows little of new data. It is damped with the mean of its diagonal, the more so the fewer rows there
-are to a column, so that few samples do no harm: without rows nothing but rounding to nearest would remain.
+H of few rows says little about new data. It is damped with the mean of its diagonal, more strongly with fewer rows per
+column, so that few samples do no harm: without rows only rounding to nearest would remain.
 """
 
 from __future__ import annotations
@@ -21,27 +24,27 @@ import numpy as np
 
 DAMPING = 0.01
 DAMPING_PER_COLUMN = 0.05
-"""Shares of the mean of the diagonal; the second for a column to every row."""
+"""Damping as shares of the mean of the diagonal; the second one is for one column per row."""
 
 RIDGE = 0.3
-"""Share of the mean of the diagonal, and as much for a column to every row, that holds weights where they are."""
+"""Ridge penalty as a share of the mean of the diagonal, and the same again for one column per row."""
 
 FACTORS = np.linspace(0.4, 1.0, 25)
-"""Of the scale at which the largest weight is the greatest integer, by which others are tried."""
+"""Tried scales, relative to the scale at which the largest weight is the greatest integer."""
 
-FEW = 31
-"""Greatest integer of weights whose rounding is most of what is lost."""
+MAX_LOW_BIT_INTEGER = 31
+"""Greatest integer up to which rounding makes most of the error (6 bits)."""
 
-BESIDE = np.linspace(0.8, 1.2, 9)
-"""Of the scale that is best for rounding to nearest, by which others are tried for few integers."""
+REFINED_FACTORS = np.linspace(0.8, 1.2, 9)
+"""Tried scales for few bits, relative to the best scale for rounding to nearest."""
 
-SWEEPS = 6
-"""Times that all weights are rounded once more, at most."""
+MAX_SWEEPS = 6
+"""Greatest number of sweeps of coordinate descent over all weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnStatistics:
-    """What is known of the columns that the weights of a group's outputs are multiplied with.
+    """Statistics of the columns that the weights of a group's outputs are multiplied with.
 
     Attributes:
         covariance: (groups, columns, columns), damped; the mean of the diagonal is 1 and the damping.
@@ -53,9 +56,7 @@ class ColumnStatistics:
 
     @classmethod
     def of(cls, columns: np.ndarray) -> ColumnStatistics:
-        """Args:
-        columns: (groups, rows, columns).
-        """
+        """Return the statistics of columns, (groups, rows, columns)."""
         _, rows, count = columns.shape
         mean = columns.mean(axis=1)
         centred = columns - mean[:, None]
@@ -67,19 +68,21 @@ class ColumnStatistics:
 
     @property
     def diagonal(self) -> np.ndarray:
-        """(groups, columns)."""
+        """Diagonal of the covariance, (groups, columns)."""
         return np.diagonal(self.covariance, axis1=1, axis2=2)
 
 
 def fit_to_floats(weights: np.ndarray, columns: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Weights whose sums of the quantized data are nearer to those in floats: a ridge regression of what is missing.
+    """Move weights so that their sums of quantized data come nearer to those in floats.
 
-    How much of it serves new samples the two halves of the rows say of each other; it may be nothing.
+    This is a ridge regression of the remaining error.
+
+    Cross-validation between the two halves of the rows says which share of the correction to apply; it may be none.
 
     Args:
         weights: (groups, outputs, columns).
         columns: (groups, rows, columns), sample after sample.
-        targets: (groups, rows, outputs), what the sums are in floats.
+        targets: (groups, rows, outputs), the sums in floats.
     """
     rows = columns.shape[1]
     if rows < 2:
@@ -96,7 +99,7 @@ def fit_to_floats(weights: np.ndarray, columns: np.ndarray, targets: np.ndarray)
 
 
 def _ridge(data: np.ndarray, missing: np.ndarray) -> np.ndarray:
-    """(groups, columns, outputs) that make what is missing of the data."""
+    """Return the ridge regression of the missing part on the data, (groups, columns, outputs)."""
     _, rows, count = data.shape
     turned = data.transpose(0, 2, 1)
     covariance = turned @ data / rows
@@ -107,11 +110,11 @@ def _ridge(data: np.ndarray, missing: np.ndarray) -> np.ndarray:
 
 
 def search_scales(weights: np.ndarray, columns: ColumnStatistics, greatest: int) -> np.ndarray:
-    """(groups, outputs) the scales that lose least; any serves an output of zeros: that of the largest weight.
+    """Return the scales with the least loss, (groups, outputs); for an output of zeros that of the largest weight.
 
     Args:
         weights: (groups, outputs, columns).
-        greatest: integer; the least is −greatest.
+        greatest: greatest integer; the least is −greatest.
     """
     largest = np.abs(weights).max(axis=2)
     full = np.where(largest > 0, largest, largest.max() or greatest) / greatest
@@ -123,16 +126,16 @@ def search_scales(weights: np.ndarray, columns: ColumnStatistics, greatest: int)
 
     def by_effect(scale: np.ndarray) -> np.ndarray:
         zero = np.zeros_like(scale)
-        off = weights - _made_up(weights, columns, scale, zero, -greatest, greatest) * scale[:, :, None]
+        off = weights - _round_with_compensation(weights, columns, scale, zero, -greatest, greatest) * scale[:, :, None]
         lost: np.ndarray = ((off @ columns.covariance) * off).sum(axis=2)
         return lost
 
-    best = _best(full, FACTORS[::-1], to_nearest)
-    return best if greatest > FEW else _best(best, BESIDE, by_effect)
+    best = _best_scale(full, FACTORS[::-1], to_nearest)
+    return best if greatest > MAX_LOW_BIT_INTEGER else _best_scale(best, REFINED_FACTORS, by_effect)
 
 
-def _best(scale: np.ndarray, factors: np.ndarray, lost: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """(groups, outputs) the scale times one of the factors, each that which loses least."""
+def _best_scale(scale: np.ndarray, factors: np.ndarray, lost: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return the scale times the best of the factors for each output, (groups, outputs)."""
     best, least = scale, np.full(scale.shape, np.inf)
     for factor in factors:
         tried = scale * factor
@@ -144,21 +147,21 @@ def _best(scale: np.ndarray, factors: np.ndarray, lost: Callable[[np.ndarray], n
 def gptq_round(
     weights: np.ndarray, columns: ColumnStatistics, scale: np.ndarray, zero: np.ndarray, low: int, high: int
 ) -> np.ndarray:
-    """(groups, outputs, columns) int64: integers q that stand for scale · (q − zero).
+    """Round weights to integers q that stand for scale · (q − zero), (groups, outputs, columns) int64.
 
     Args:
         weights: (groups, outputs, columns).
         scale, zero: (groups, outputs).
         low, high: the least and the greatest integer.
     """
-    found = _made_up(weights, columns, scale, zero, low, high)
-    return found if high > FEW else _settled(found, weights, columns, scale, zero, low, high)
+    found = _round_with_compensation(weights, columns, scale, zero, low, high)
+    return found if high > MAX_LOW_BIT_INTEGER else _descend(found, weights, columns, scale, zero, low, high)
 
 
-def _made_up(
+def _round_with_compensation(
     weights: np.ndarray, columns: ColumnStatistics, scale: np.ndarray, zero: np.ndarray, low: int, high: int
 ) -> np.ndarray:
-    """Integers of which each makes up for what those before it are off by; the arguments are those of ``rounded``."""
+    """Round weights one after the other, each compensating the error so far; arguments as in ``gptq_round``."""
     order = np.argsort(-columns.diagonal, axis=1, kind="stable")
     sorted_rows = np.take_along_axis(columns.covariance, order[:, :, None], axis=1)
     covariance = np.take_along_axis(sorted_rows, order[:, None, :], axis=2)
@@ -175,7 +178,7 @@ def _made_up(
     return np.take_along_axis(integers, np.argsort(order, axis=1)[:, None, :], axis=2)
 
 
-def _settled(
+def _descend(
     integers: np.ndarray,
     weights: np.ndarray,
     columns: ColumnStatistics,
@@ -184,10 +187,10 @@ def _settled(
     low: int,
     high: int,
 ) -> np.ndarray:
-    """Integers of which none can change alone so that less is lost; the arguments are those of ``rounded``."""
+    """Improve integers until no single change reduces the loss; arguments as in ``gptq_round``."""
     found = integers.copy()
     slope = (weights - (found - zero[:, :, None]) * scale[:, :, None]) @ columns.covariance
-    for _ in range(SWEEPS):
+    for _ in range(MAX_SWEEPS):
         changed = False
         for k in range(found.shape[2]):
             wished = found[:, :, k] + slope[:, :, k] / (columns.diagonal[:, None, k] * scale)

@@ -1,4 +1,4 @@
-"""Products as matrix products: the columns that the weights of an output are multiplied with."""
+"""Products as matrix products (im2col): the columns that the weights of an output are multiplied with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_hw.onnx.operators.facts import Effect
 
 
 def is_matrix_product(node: Node) -> bool:
-    """Whether there are columns: the weights are a matrix, or kernels one after the other."""
+    """Say whether a product has columns: the weights are a matrix, or kernels one after the other."""
     place = facts_of(node).weights
     return facts_of(node).effect is Effect.SUMS and place is not None and (_is_matrix(node) or place.axis == 0)
 
@@ -22,10 +22,10 @@ def _is_matrix(node: Node) -> bool:
 
 
 def im2col(node: Node, data: np.ndarray, weights: np.ndarray, result: tuple[int, ...]) -> np.ndarray:
-    """(groups, rows, columns) of float64, one row per place of the result.
+    """Return the columns of a product, (groups, rows, columns) float64, one row per place of the result.
 
     Args:
-        result: its shape.
+        result: shape of the result.
 
     Raises:
         Obstacle: hardware has no such windows.
@@ -39,7 +39,7 @@ def im2col(node: Node, data: np.ndarray, weights: np.ndarray, result: tuple[int,
 
 
 def weight_matrix(node: Node, weights: np.ndarray) -> np.ndarray:
-    """(groups, outputs of a group, columns); outputs are in order."""
+    """Return weights as a matrix, (groups, outputs of a group, columns); outputs are in order."""
     if not _is_matrix(node):
         group = int(node.attributes.get("group", 1))
         return weights.reshape(group, len(weights) // group, -1)
@@ -47,13 +47,13 @@ def weight_matrix(node: Node, weights: np.ndarray) -> np.ndarray:
 
 
 def matrix_to_weights(node: Node, matrix: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """A matrix in the shape of the weights."""
+    """Return a matrix in the shape of the weights ``like``."""
     turned = _is_matrix(node) and not node.attributes.get("transB", 0)
     return (matrix[0].T if turned else matrix).reshape(like.shape)
 
 
 def _windows(node: Node, image: np.ndarray, weights: np.ndarray, result: tuple[int, ...]) -> np.ndarray:
-    """Of one image (channels, ...)."""
+    """Return the windows of one image, (channels, ...), as (groups, places, columns)."""
     size = weights.shape[2:]
     image = image.reshape(len(image), *(1,) * (2 - len(size)), *image.shape[1:])
     kernel = kernel_of(node, size, image.shape[1:], result[2:])
@@ -69,8 +69,3 @@ def _windows(node: Node, image: np.ndarray, weights: np.ndarray, result: tuple[i
     group = int(node.attributes.get("group", 1))
     by_place = np.stack(taken, -1).reshape(group, len(image) // group, height * width, rows * columns)
     return by_place.transpose(0, 2, 1, 3).reshape(group, height * width, -1)
-
-
-def _kernels(node: Node, weights: np.ndarray) -> np.ndarray:
-    group = int(node.attributes.get("group", 1))
-    return weights.reshape(group, len(weights) // group, -1)

@@ -1,9 +1,13 @@
-"""A float model becomes a QDQ model: data with one scale, weights with one or one per output channel, of any width.
+"""Insertion of quantizers: a float model becomes a QDQ model, with integers of any width.
 
-Integers of a width that ONNX does not know are held in the next type that it does. Numbers are then clipped before they
-are quantized, which tells how many integers there are.
+The model, the names of the values to quantize, and their ranges or integers go in; the QDQ model comes out. Data has
+one scale, weights have one or one per output channel. ``post_training`` calls it for float models, ``complete`` for
+values that a quantized model lacks.
 
-QuantizeLinear and DequantizeLinear go behind chosen values, for all who read them but what quantizes them already.
+Integers of a width that ONNX does not have are stored in its next wider type. Numbers are then clipped before they are
+quantized, and the bounds of the Clip say how many integers are used.
+
+QuantizeLinear and DequantizeLinear go behind chosen values, for all readers except nodes that quantize them already.
 Biases and other constants stay float: the requantization takes their exact value. Weights that are quantized already
 keep their integers.
 """
@@ -35,11 +39,11 @@ VERSION = 13
 """Opset of the inserted nodes: the first with scales along an axis."""
 
 FIRST_OPSET = {2: 25, 4: 21, 8: VERSION, 16: 21, 32: VERSION}
-"""That quantizes to integers of so many bits."""
+"""First opset whose QuantizeLinear has integers of a width, by bits."""
 
 
 def _float_weights(node: Node, constants: Container[str]) -> Weights | None:
-    """Where the weights of a node are that are quantized: of a product, and constant."""
+    """Return where a node has constant float weights to be quantized; None if it has none."""
     facts = facts_of(node)
     at = facts.weights if facts.effect is Effect.SUMS else None
     return at if at is not None and node.inputs[at.at] in constants else None
@@ -53,13 +57,13 @@ def insert_quantization(
     scheme: Scheme = DEFAULT,
     integers: IntegerDecisions | None = None,
 ) -> Model:
-    """The QDQ model of a folded model of float values; ``ranges`` are those of ``calibrate``.
+    """Return the QDQ model of a folded model of float values; ``ranges`` are those of ``calibrate``.
 
     Args:
-        points: the values to quantize.
-        head: values that the host computes, from floats.
-        scheme: of the integers.
-        integers: that are known already; their values need no range.
+        points: names of the values to quantize.
+        head: names of values that the host computes from floats.
+        scheme: scheme of the integers.
+        integers: integers that are chosen already; their values need no range.
 
     Raises:
         UserError: weights are not finite; the scheme names what is not quantized.
@@ -101,18 +105,21 @@ def insert_quantization(
 
 
 class _Rewriter:
-    """Adds constants and pairs of QuantizeLinear and DequantizeLinear."""
+    """Editor that adds constants and pairs of QuantizeLinear and DequantizeLinear."""
 
     def __init__(self, added: Additions, scheme: Scheme, known: IntegerDecisions) -> None:
         self.added, self.scheme, self.known = added, scheme, known
 
     def data(self, nodes: list[Node], source: str, name: str, span: Range | None, result: str = "") -> str:
-        """Quantize and dequantize a value; the dequantized one's name. 0 is exact, a step that is no float32 too."""
+        """Quantize and dequantize a value, and return the name of the dequantized one.
+
+        0 is exact, and so is a step that is not a float32: it is divided once more.
+        """
         grid = self.known.data.get(name)
         if grid is None:
             assert span is not None  # of a value whose integers are not known
             grid = self.scheme.data_precision(name).data_grid(span)
-        element_type, version = _held_as(grid)
+        element_type, version = _storage_type(grid)
         scale_name, zero_name = self._scales(name, grid, element_type)
         if grid.dtype != INTEGER_TYPES[element_type]:
             source = self._clipped(nodes, source, name, grid)
@@ -135,7 +142,7 @@ class _Rewriter:
         return result
 
     def _clipped(self, nodes: list[Node], source: str, name: str, grid: Grid) -> str:
-        """A value between the least and the greatest number of a grid."""
+        """Clip a value to the least and the greatest number of a grid; return the name of the result."""
         ends = [float(grid.real(end)) for end in (grid.low, grid.high)]
         bounds = [
             self.added.constant(f"{name}/{what}", np.array(end, dtype=np.float32), "float")
@@ -146,7 +153,9 @@ class _Rewriter:
         return result
 
     def _scales(self, name: str, grid: Grid, element_type: str, *, axis: bool = False) -> tuple[str, str]:
-        """Names of the constants; scalars, unless ``axis`` says that there is one."""
+        """Add scale and zero point as constants and return their names; scalars, unless ``axis`` says that there is
+        one.
+        """
         scale, zero = (np.array([float(v) for v in numbers]) for numbers in (grid.step, grid.zero_point))
         if axis:
             zero = np.broadcast_to(zero, scale.shape)
@@ -159,12 +168,12 @@ class _Rewriter:
         )
 
     def weights(self, nodes: list[Node], node: Node, name: str, at: Weights) -> str:
-        """Weights as integers, dequantized; the name of these."""
+        """Add weights as integers, dequantized; return the name of the dequantized weights."""
         weights = self.added.constants[name]
         if not np.isfinite(weights).all():
             raise user_error(
                 "weights-not-finite",
-                f"weights must be finite numbers; those of {node.op_type} hold NaN or infinity",
+                f"weights must be finite numbers; those of this {node.op_type} contain NaN or infinity",
                 where=node_location(node),
                 hint="look at the weights, and at the constants and attributes of the nodes around it",
                 stage="quantize",
@@ -176,15 +185,15 @@ class _Rewriter:
         return self._constant(nodes, f"{name}/{node.label}", integers, grid, axis)
 
     def term(self, nodes: list[Node], name: str) -> str:
-        """What is added to a product, with its new numbers; the name of these."""
+        """Add a bias term with its new numbers; return its name."""
         known = self.known.terms[name]
         if isinstance(known, StoredTerm):
             return self._constant(nodes, name, known.integers, Grid.over(Int(32), known.step), 0)
         return self.added.constant(f"{name}/floats", known, "float")
 
     def _constant(self, nodes: list[Node], prefix: str, integers: np.ndarray, grid: Grid, axis: int) -> str:
-        """Integers of a grid, dequantized; with a division where its steps are no float32."""
-        element_type, version = _held_as(grid)
+        """Add integers of a grid, dequantized, with a division where the steps are not float32; return the name."""
+        element_type, version = _storage_type(grid)
         common = lcm(*(_odd(step.denominator) for step in grid.step))
         stored = self.added.constant(
             f"{prefix}/{element_type}", integers.astype(BY_NAME[element_type].dtype), element_type
@@ -205,11 +214,11 @@ class _Rewriter:
 
 
 def _odd(number: int) -> int:
-    """Without its factors 2."""
+    """Divide a positive number by its factors 2."""
     return number // (number & -number)
 
 
-def _held_as(grid: Grid) -> tuple[str, int]:
-    """The narrowest ONNX type for the integers of a grid, and the first opset that has it."""
+def _storage_type(grid: Grid) -> tuple[str, int]:
+    """Return the narrowest ONNX type for the integers of a grid, and the first opset that has it."""
     bits = min(bits for bits in FIRST_OPSET if bits >= grid.bits)
     return f"{'' if grid.dtype.signed else 'u'}int{bits}", FIRST_OPSET[bits]

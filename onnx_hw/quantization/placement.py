@@ -1,16 +1,19 @@
-"""Which values of a float model get integers of their own.
+"""Placement of quantizers: the values of a float model that get integers of their own.
 
-* Every graph input that hardware reads; small integers are streamed as they are, of other types what the host makes of
-  them. What the host must compute before (``host_head.py``) is quantized where hardware reads it.
-* Every result of a product or an average, but behind what only changes its meaning: an addition or a multiplication
-  with a constant, Relu, Clip. Those are absorbed by the requantization.
+A folded float model goes in, a set of value names comes out; ``post_training`` calls it, and ``insert_qdq`` puts a
+QuantizeLinear and a DequantizeLinear behind each of them. They are:
+
+* Every graph input that hardware reads; small integers are streamed as they are, other types as the host converts
+  them. What the host must compute first (``lower/host_prefix.py``) is quantized where hardware reads it.
+* Every result of a product or an average, but behind the nodes that the requantization absorbs: an addition or a
+  multiplication with a constant, Relu, Clip.
 * Every sum or product of two tensors, and every Concat that leads to a product, but behind a Relu or Clip.
 * Every function of such integers that leads to a product, however many nodes compute it (x · Sigmoid(x) are two): it
   becomes one table. A function that only leads to an output stays on the host, in floats.
-* Nothing else: a maximum or a change of places keeps integers and scale; so does a positive factor.
+* Nothing else: a maximum or a data movement keeps integers and scale; so does a positive factor.
 
 The results of a product that lead to no further product, average or sum of two tensors need no integers of few bits:
-unless they are asked for, accumulators leave the hardware, which lose nothing.
+unless the user asks for int8, accumulators leave the hardware, and these lose nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +35,12 @@ ABSORBED = LINEAR_EFFECTS | {Effect.BOUNDS}
 
 
 def _is_stored_constant(node: Node, constants: Mapping[str, np.ndarray]) -> bool:
-    """A DequantizeLinear of weights."""
+    """Say whether a node is a DequantizeLinear of constant weights."""
     return _effect(node) is Effect.DEQUANTIZES and all(name in constants for name in node.inputs if name)
 
 
 def _float_inputs_cast(graph: Graph) -> set[str]:
-    """Graph inputs of another float type, as float32."""
+    """Return graph inputs of another float type, by the names of their float32 casts."""
     inputs = {v.name for v in graph.inputs if v.element_type in OTHERS}
     casts = [node for node in graph.nodes if node.op_type == "Cast" and not node.domain and node.inputs[0] in inputs]
     results = (graph.values.get(node.outputs[0]) for node in casts)
@@ -49,7 +52,7 @@ def _effect(node: Node) -> Effect | None:
 
 
 def _changes_integers(node: Node) -> bool:
-    """Whether integers go in and come out."""
+    """Say whether integers go in and other ones come out."""
     return _effect(node) not in SCALE_EFFECTS | {None, Effect.PICKS}
 
 
@@ -58,11 +61,11 @@ def _is_elementwise(node: Node) -> bool:
 
 
 def choose_quantized_values(model: Model, head: Collection[str] = (), *, outputs: bool = True) -> set[str]:
-    """Their names; the model is folded, its weights are constants.
+    """Choose the values that get integers, and return their names; the model is folded, its weights are constants.
 
     Args:
-        head: values that the host computes.
-        outputs: whether those that only lead to outputs are among them.
+        head: names of values that the host computes.
+        outputs: whether values that only lead to outputs are included.
     """
     choice = _Choice(model, head)
     if outputs or choice.without_products:
@@ -74,13 +77,13 @@ class _Choice:
     """The walk over the nodes.
 
     Attributes:
-        points: the chosen values.
-        integers: those, what has the same integers, and parts of a Concat that get integers there.
+        points: names of the chosen values.
+        integers: the chosen values, values with the same integers, and parts of a Concat that get integers there.
         from_host: values that the host computes.
-        of_sums: chosen values that are made of the sums of one product or average.
-        before_integers: values that a product or a sum depends on, or what picks one of them: they need few bits.
-        without_products: whether there is neither a product nor a sum: then everything that can be is in hardware.
-        root_of: values that are functions of the integers of one value, and that value.
+        of_sums: chosen values that follow from the sums of one product or average.
+        before_integers: values that a product, a sum or an ArgMax depends on: they need few bits.
+        without_products: whether the model has neither products nor sums: then hardware gets all that it can compute.
+        root_of: for each value that is a function of the integers of one other value, that other value.
     """
 
     def __init__(self, model: Model, head: Collection[str]) -> None:
@@ -110,12 +113,12 @@ class _Choice:
 
     @staticmethod
     def _before(nodes: Sequence[Node], chosen: Callable[[Node], bool]) -> set[str]:
-        """Values that a chosen node depends on."""
-        found: set[str] = set()
+        """Return the values that a chosen node depends on."""
+        dependencies: set[str] = set()
         for node in reversed(nodes):
-            if chosen(node) or any(name in found for name in node.outputs):
-                found.update(node.inputs)
-        return found
+            if chosen(node) or any(name in dependencies for name in node.outputs):
+                dependencies.update(node.inputs)
+        return dependencies
 
     def _visit(self, node: Node) -> None:
         data = [name for name in node.inputs if name and name not in self.constants]
@@ -132,8 +135,8 @@ class _Choice:
             self.of_sums |= self.points - before
         elif root := self._root(node, data):
             self.root_of[result] = root
-            wanted = result in self.before_products or (self.without_products and result in self.outputs)
-            if wanted and not self._goes_on(result, root):
+            needed = result in self.before_products or (self.without_products and result in self.outputs)
+            if needed and not self._goes_on(result, root):
                 self._add(result)
         elif self.from_host.issuperset(data):
             self.from_host.update(node.outputs)
@@ -143,14 +146,14 @@ class _Choice:
             self._end_of_chain(result, frozenset((Effect.BOUNDS,)))
 
     def _root(self, node: Node, data: Sequence[str]) -> str | None:
-        """The value of whose integers the node computes a function, if there is one such value."""
+        """Return the one value of whose integers the node computes a function; None if there is no such value."""
         if not _is_elementwise(node):
             return None
         roots = {name if name in self.integers else self.root_of.get(name) for name in data}
         return roots.pop() if len(roots) == 1 else None
 
     def _goes_on(self, name: str, root: str) -> bool:
-        """Whether all readers of a function compute functions of the same integers."""
+        """Say whether all readers of a function compute functions of the same integers."""
         readers = self.readers.get(name, [])
         return name not in self.outputs and all(
             _is_elementwise(reader)

@@ -1,4 +1,8 @@
-"""A float model becomes a QDQ model: prepared, calibrated, quantized."""
+"""Post-training quantization: a float model becomes a QDQ model.
+
+A canonical model without integers goes in, with samples or assumed ranges and a scheme; the QDQ model comes out, with
+the statistics of the choice. ``quantize.quantize_model`` calls it; the steps are those of the package's overview.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +41,18 @@ from onnx_hw.runtime.options import OutputKind
 
 
 def prepare_floats(model: Model) -> Model:
-    """The same function as a ``canonicalize`` model, in float32 and with factors in the weights."""
+    """Return the same function as a canonical model, in float32 and with scales folded into the weights."""
     factored = drop_unneeded(fold_scales_into_weights(cast_to_float32(model)))
     refuse("model", faults_of_folded(factored), "fold_scales_into_weights")
     return factored
 
 
 def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray], scheme: Scheme = DEFAULT) -> Model:
-    """The QDQ model.
+    """Return the QDQ model of a float model.
 
     Args:
         frames: calibration data by graph input, (frames, *shape).
-        scheme: of the integers.
+        scheme: scheme of the integers.
 
     Raises:
         UserError: a value is not finite during calibration; the scheme names what is not quantized.
@@ -59,19 +63,23 @@ def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray], scheme:
 
 
 def quantize_without_data(model: Model) -> Model:
-    """The QDQ model with assumed ranges: one like that of real data in all but its scales. The model is not run."""
+    """Return the QDQ model with assumed ranges. It differs from one of real data only in its scales. The model is not
+    run.
+    """
     return quantize_prepared_floats(prepare_floats(canonicalize(model)), assume_ranges).model
 
 
 @dataclass(frozen=True)
 class QuantizedFloats:
-    """Attributes:
-    model: the QDQ model, which is ``canonicalize``.
-    floats: that it is close to.
-    ranges: of the values whose ranges were weighed, by name.
-    held: values on samples, in integers beside floats, by the names that they have in ``floats``.
-    widths: that were searched for.
-    tensor_losses: computes what each tensor loses; nothing where integers were not chosen by their effect.
+    """QDQ model of a float model, and the statistics of its integers.
+
+    Attributes:
+        model: the canonical QDQ model.
+        floats: the float model that it approximates.
+        ranges: range of each value for which an MSE range was searched, by name.
+        held: quantization error of each value on samples, by the names of ``floats``.
+        widths: bit widths that a search for a goal found; None without a goal.
+        tensor_losses: function that computes the loss of each tensor; empty where ``sequential_ptq`` was not used.
     """
 
     model: Model
@@ -83,7 +91,9 @@ class QuantizedFloats:
 
 
 def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme = DEFAULT) -> QuantizedFloats:
-    """The QDQ model of one with its factors in the weights.
+    """Return the QDQ model of a float model whose scales are folded into its weights.
+
+    With samples and ranges of least loss all integers are chosen by ``sequential_ptq``; else by the ranges alone.
 
     Where samples are known and nobody asks for ranges of another kind, all integers are chosen by their effect.
     """
@@ -119,7 +129,7 @@ def _widths(
     terms: Mapping[str, BiasTerm],
     scheme: Scheme,
 ) -> ChosenWidths:
-    """Those that reach a goal; see ``choose_widths.py``."""
+    """Search for the bit widths that reach a goal; see ``mixed_precision/search.py``."""
     graph = model.graph
     labels = None if seen.labels is None else seen.labels[:: sample_stride(seen.frames)]
 
@@ -137,7 +147,7 @@ def _quantized(model: Model, ranges: RangeSource, scheme: Scheme) -> Model:
 
 
 def _points(model: Model, scheme: Scheme) -> tuple[Collection[str], Collection[str]]:
-    """What the host computes before, and the values that get integers."""
+    """Return the values that the host computes first, and the values that get integers."""
     head = values_of_head(model.graph, lambda node: is_obstacle(node, model.graph))
     return head, sorted(choose_quantized_values(model, head, outputs=scheme.output is OutputKind.INT8))
 

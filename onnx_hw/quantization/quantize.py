@@ -1,4 +1,9 @@
-"""Any model becomes a network: with the integers that it brings, and those that samples say where it lacks some."""
+"""Entry of quantization: any model becomes a network.
+
+A model goes in, with samples or assumed ranges and a ``Scheme``; the network comes out, with the models that it is
+made of. The model keeps the integers that it brings; samples say how to choose those that it lacks. ``flow.quantized``
+and ``commands.build_stages`` call ``prepare_model`` and ``quantize_model``.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +31,17 @@ from onnx_hw.quantization.scheme import DEFAULT, Scheme
 
 @dataclass(frozen=True)
 class Quantized:
-    """A network, and what it was made of.
+    """Result of quantization: a network, and what it was made of.
 
     Attributes:
-        network: named like the model.
-        model: that it is the network of.
+        network: network of integers, with the name of the model.
+        model: quantized model that the network computes.
         brings: whether the model came with integers of its own for its data.
-        floats: where integers were chosen: the model as given, and as prepared for that.
-        chosen: values and weights that got integers although the model brings some of its own, and which.
-        ranges: of values whose ranges were weighed: what they are expected to cost.
-        held: values on samples, in integers beside floats, by the names that they have in the prepared model.
-        widths: that were searched for, to reach a goal.
+        floats: the model as given and as prepared for quantization; None where no integers were chosen.
+        chosen: description of the integers that a partly quantized model lacked, by value or weight.
+        ranges: range of each value for which an MSE range was searched, by name.
+        held: quantization error of each value on samples, by the names of the prepared model.
+        widths: bit widths that a search for a goal found; None without a goal.
         tensor_losses: function that computes the losses, the largest first; empty for integers of the model.
     """
 
@@ -92,7 +97,7 @@ def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: 
     """
     model, ready, brings = prepared.model, prepared.canonical, prepared.brings
     chosen_by, floats = scheme or DEFAULT, None
-    made: QuantizedFloats | None = None
+    result: QuantizedFloats | None = None
     if not brings and ranges is None:
         require_samples(model, given=False)
         raise user_error(
@@ -102,9 +107,9 @@ def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: 
             stage="quantize",
         )
     if not brings and ranges is not None:
-        made = quantize_prepared_floats(prepare_floats(ready), ranges, chosen_by)
-        ready, floats = made.model, (model, made.floats)
-        chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={}, goal=None)  # they have been obeyed
+        result = quantize_prepared_floats(prepare_floats(ready), ranges, chosen_by)
+        ready, floats = result.model, (model, result.floats)
+        chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={}, goal=None)  # already applied
     network, completed, chosen = complete_and_lower(ready, ranges, chosen_by)
     if scheme is not None and floats is None and not chosen:
         raise user_error(
@@ -116,6 +121,8 @@ def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: 
     if chosen and floats is None:
         floats = model, cast_to_float32(ready)
     quantized = Quantized(network, completed if floats else model, brings, floats, chosen)
-    if made is None:
+    if result is None:
         return quantized
-    return replace(quantized, ranges=made.ranges, held=made.held, widths=made.widths, tensor_losses=made.tensor_losses)
+    return replace(
+        quantized, ranges=result.ranges, held=result.held, widths=result.widths, tensor_losses=result.tensor_losses
+    )

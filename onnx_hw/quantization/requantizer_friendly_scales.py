@@ -1,4 +1,4 @@
-"""Scales of weights that make requantizers cheap.
+"""Weight scales that make requantizers cheap.
 
 The requantizer behind a product computes round(slope · sum + offset) with the slope (step of the data) · (step of the
 weights) / (step of the result). Any step serves the weights as well as one that is a little finer, so it is taken such
@@ -17,23 +17,25 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 
-SHORTEST, USUAL, LONGEST = 8, 10, 16
-"""Bits of the longest multiplier of a layer; more than the usual ones only for what would be ``MUCH_COARSER``."""
+MIN_BITS, USUAL_BITS, MAX_BITS = 8, 10, 16
+"""Bits of the longest multiplier of a layer; more than the usual number only for an excess of ``MAX_WEIGHT_MSE_RATIO``.
+"""
 
-COARSER = 1.02
-"""What the mean square of rounding may grow by before a layer gets longer multipliers."""
+MAX_MSE_RATIO = 1.02
+"""Greatest growth of the mean square of rounding before a layer gets longer multipliers."""
 
-MUCH_COARSER = 2
-"""What that of the weights may grow by, each output counting for as much: a later product may need the small ones."""
+MAX_WEIGHT_MSE_RATIO = 2
+"""Greatest growth of the same for the weights, each output weighted alike: a later product may need the small ones."""
 
 STEP_BITS = 16
-"""Digits of the step of data: a multiplier times such a step, and a bias in parts of it, are exact in float32."""
+"""Bits of the step of data: a multiplier times such a step, and a bias in parts of it, are exact in float32."""
 
-MOST_TERM = (1 << 31) - 1
+MAX_TERM = (1 << 31) - 1
+"""Greatest bias term, an int32."""
 
 
 def shorten_step(grid: Grid) -> Grid:
-    """A grid of data whose step has few digits; it is coarser by at most 2^-15."""
+    """Return a grid of data whose step has few bits; it is coarser by at most 2^-15."""
     (step,) = grid.step
     unit = Fraction(2) ** (floor(log2(step)) - (STEP_BITS - 1))
     return Grid.over(grid.dtype, ceil(step / unit) * unit, grid.zero_point)
@@ -41,12 +43,12 @@ def shorten_step(grid: Grid) -> Grid:
 
 @dataclass(frozen=True)
 class RequantizerScale:
-    """Of the requantizer behind one product.
+    """Scale of the requantizer behind one product.
 
     Attributes:
         multipliers: m, one per output.
         shift: S.
-        data, result: the grids of what goes in and comes out.
+        data, result: grids of the product's data and of the result.
     """
 
     multipliers: tuple[int, ...]
@@ -56,44 +58,44 @@ class RequantizerScale:
 
     @property
     def steps(self) -> tuple[Fraction, ...]:
-        """Of the weights of each output."""
+        """Step of the weights of each output."""
         (data,), (result,) = self.data.step, self.result.step
         return tuple(Fraction(m, 1 << self.shift) * result / data for m in self.multipliers)
 
     @property
     def unit(self) -> Fraction:
-        """What terms are multiples of."""
+        """Unit of bias terms."""
         (result,) = self.result.step
         return result / (1 << self.shift + 1)
 
-    def terms(self, wished: np.ndarray) -> np.ndarray | None:
-        """(outputs,) int64: what is added to each output, in units: the odd number next to what is wished for.
+    def terms(self, targets: np.ndarray) -> np.ndarray | None:
+        """Return the bias term of each output in units, (outputs,) int64: the odd number next to the given one.
 
         The zero point of the data adds multiples of m/2^S, which are even. None where they do not fit 32 bits.
         """
-        units = [2 * floor(Fraction(float(number)) / (2 * self.unit)) + 1 for number in wished]
-        return np.array(units, dtype=np.int64) if max(map(abs, units)) <= MOST_TERM else None
+        units = [2 * floor(Fraction(float(number)) / (2 * self.unit)) + 1 for number in targets]
+        return np.array(units, dtype=np.int64) if max(map(abs, units)) <= MAX_TERM else None
 
 
 def design_scale(scales: Sequence[float], data: Grid, result: Grid, reach: int) -> RequantizerScale | None:
-    """The design whose steps of weights are those scales, or a little coarser; one per output, positive.
+    """Return the design whose weight steps are the given scales, or a little coarser; one per output, positive.
 
     None where the outputs differ so much that short multipliers would make some far coarser: the weights of an output
-    that no sample wakes may be as large as its BatchNormalization likes.
+    that is 0 on all samples may be arbitrarily large.
 
     Args:
-        reach: what the integers of the weights can make of those of the data at most, in absolute value.
+        reach: greatest absolute sum of products of the integers of an output.
     """
     (step_in,), (step_out,) = data.step, result.step
     slopes = np.array(scales) * float(step_in / step_out)
-    heard = slopes * reach >= 0.5  # of all others only the term is left when the result is rounded
-    for bits in range(SHORTEST, LONGEST + 1):
+    matters = slopes * reach >= 0.5  # the other outputs round to their bias term
+    for bits in range(MIN_BITS, MAX_BITS + 1):
         shift = max(1, bits - 1 - floor(log2(float(slopes.max()))))
         if ceil(float(slopes.max()) * 2.0**shift) >= 1 << bits:
             shift = max(1, shift - 1)
         multipliers = np.maximum(np.ceil(slopes * 2.0**shift), 1)
         coarser = np.square(multipliers / (slopes * 2.0**shift))
-        fine = bits >= USUAL or float(np.average(coarser, weights=np.square(slopes))) <= COARSER
-        if fine and float(coarser.mean(where=heard) if heard.any() else 1.0) <= MUCH_COARSER:
+        fine = bits >= USUAL_BITS or float(np.average(coarser, weights=np.square(slopes))) <= MAX_MSE_RATIO
+        if fine and float(coarser.mean(where=matters) if matters.any() else 1.0) <= MAX_WEIGHT_MSE_RATIO:
             return RequantizerScale(tuple(int(m) for m in multipliers), shift, data, result)
     return None

@@ -1,4 +1,7 @@
-"""How integers are chosen for a model that has floats: how many bits, with which zero point, from which range."""
+"""Quantization scheme: bits, zero point and range method of the integers that a float model gets.
+
+A ``Scheme`` is made of the user's options by ``scheme_from_options`` and goes through all of quantization.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,17 @@ from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod
 from onnx_hw.runtime.options import OutputKind
 
 MAX_BITS = 16
-"""Bits."""
+"""Greatest width of an integer, in bits."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Of one kind of tensor; its integers have a sign.
+    """Precision of one kind of tensor; the integers are signed.
 
     Attributes:
         bits: 1..16; at least 2 with symmetric integers.
-        symmetric: the zero point is 0; of weights the least integer is then left out.
-        per_channel: with a scale for each output; of weights only.
+        symmetric: whether the zero point is 0; weights then do not use the least integer.
+        per_channel: whether each output channel has its own scale; for weights only.
     """
 
     bits: int = 8
@@ -45,7 +48,7 @@ class Precision:
         return Int(self.bits)
 
     def data_grid(self, span: Range) -> Grid:
-        """The grid for numbers of a range, with an integer for 0; the step is a float32."""
+        """Return the grid for numbers of a range, with an integer for 0; the step is a float32."""
         low, high, dtype = min(span.low, 0.0), max(span.high, 0.0), self.dtype
         size, count = (max(-low, high), dtype.max) if self.symmetric else (high - low, dtype.max - dtype.min)
         step = float(_float32(size / count if size > 0 else 1.0))
@@ -53,10 +56,10 @@ class Precision:
         return Grid.over(dtype, Fraction(step), zero)
 
     def weight_grid(self, weights: np.ndarray, axis: int) -> Grid:
-        """The grid for finite weights, with an integer for 0; steps are float32, one or one per output.
+        """Return the grid for finite weights, with an integer for 0; steps are float32, one or one per output.
 
         Args:
-            axis: of the outputs.
+            axis: axis along which the outputs lie.
         """
         others = tuple(k for k in range(weights.ndim) if k != axis) if self.per_channel else None
         dtype = self.dtype
@@ -74,16 +77,17 @@ class Precision:
 
 @dataclass(frozen=True)
 class Scheme:
-    """What quantization chooses where a model leaves it open.
+    """Choices of quantization where a model leaves them open.
 
     Attributes:
-        data: of values.
-        weights: of the constants of products.
-        ranges: what of the samples a range is taken from.
-        output: what leaves the hardware.
-        data_overrides: of single values, by name.
-        weight_overrides: of the weights of single nodes, by the node's name, or that of its output if it has none.
-        goal: the bits of everything that has none of its own are searched for.
+        data: precision of values.
+        weights: precision of the constant factors of products.
+        ranges: how a range follows from samples.
+        output: what leaves the hardware, accumulators or int8.
+        data_overrides: precision of single values, by name.
+        weight_overrides: precision of the weights of single nodes, by the node's name, or by the name of its
+            output if it has none.
+        goal: goal of a search for the bits of everything without an override; None for no search.
     """
 
     data: Precision = Precision()
@@ -96,9 +100,9 @@ class Scheme:
 
     def __post_init__(self) -> None:
         if self.data.per_channel or any(precision.per_channel for precision in self.data_overrides.values()):
-            raise _error("data must have one scale, not one per channel")
+            raise _error("data must have one scale for all channels, not one per channel")
         if self.goal is not None and self.ranges is not RangeMethod.MSE:
-            raise _error("to reach a goal ranges must be those of the least loss")
+            raise _error("a goal can only be reached with ranges of least loss (RangeMethod.MSE)")
 
     def data_precision(self, name: str) -> Precision:
         return self.data_overrides.get(name, self.data)
@@ -107,25 +111,25 @@ class Scheme:
         return self.weight_overrides.get(label, self.weights)
 
     def check_names(self, values: Collection[str], nodes: Collection[str]) -> None:
-        """That each override is of something that is quantized.
+        """Check that each override names something that is quantized.
 
         Raises:
-            UserError: one is not.
+            UserError: one of them does not.
         """
-        for what, asked, known in (
+        for what, overrides, known in (
             ("a value that is quantized", self.data_overrides, values),
             ("a node whose weights are quantized", self.weight_overrides, nodes),
         ):
-            for name in asked:
+            for name in overrides:
                 if name not in known:
-                    raise _error(f"an override must be of {what}; `{name}` is none", f"there are {_listed(known)}")
+                    raise _error(f"an override must name {what}; `{name}` is not one", f"there are {_listed(known)}")
 
 
 DEFAULT = Scheme()
 
 
 def _float32(scales: Any) -> np.ndarray:
-    """Positive scales, normal numbers when they are rounded: others would have few digits."""
+    """Round positive scales to float32, limited to normal numbers, because subnormal ones have few digits."""
     limits = np.finfo(np.float32)
     rounded = np.minimum(scales, float(limits.max)).astype(np.float32)
     return np.asarray(np.maximum(rounded, limits.tiny))

@@ -1,4 +1,5 @@
-"""The scheme that a user's options ask for, and the file with the bits of single layers and values.
+"""Quantization scheme from the options of the command line, and the precision file with the bits of single layers and
+values.
 
 [weights]
 "conv1" = 4
@@ -6,7 +7,7 @@
 [data]
 "relu1" = 10
 
-Weights go by the name of their node, or of its output if it has none; data by the names of values.
+Weights are named by their node, or by its output if the node has no name; data by the names of values.
 """
 
 from __future__ import annotations
@@ -20,73 +21,73 @@ from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.scheme import DEFAULT, MAX_BITS, Precision, Scheme
 from onnx_hw.runtime.options import QuantizeOptions
 
-LARGEST = 1 << 22
-"""Bytes of a file."""
+MAX_FILE_BYTES = 1 << 22
+"""Greatest size of a precision file, in bytes."""
 
 
-def scheme_from_options(asked: QuantizeOptions) -> Scheme | None:
-    """None where nothing is asked for.
+def scheme_from_options(options: QuantizeOptions) -> Scheme | None:
+    """Return the scheme that the options ask for; None where they ask for nothing.
 
     Raises:
-        UserError: a number of bits that cannot be; everything that is wrong with the file.
+        UserError: a number of bits is out of range; every problem of the file.
     """
-    if asked == QuantizeOptions():
+    if options == QuantizeOptions():
         return None
     weights, data = (
-        usual if bits is None else replace(usual, bits=bits)
-        for usual, bits in ((DEFAULT.weights, asked.weights), (DEFAULT.data, asked.data))
+        default if bits is None else replace(default, bits=bits)
+        for default, bits in ((DEFAULT.weights, options.weights), (DEFAULT.data, options.data))
     )
     goal = None
-    if asked.sqnr is not None or asked.accuracy_loss is not None:
-        goal = Goal(asked.sqnr, asked.accuracy_loss)
-    single = {"weights": dict[str, int](), "data": dict[str, int]()}
-    if asked.precision is not None:
-        single = read_precision_file(asked.precision)
+    if options.sqnr is not None or options.accuracy_loss is not None:
+        goal = Goal(options.sqnr, options.accuracy_loss)
+    overrides = {"weights": dict[str, int](), "data": dict[str, int]()}
+    if options.precision is not None:
+        overrides = read_precision_file(options.precision)
     return Scheme(
         data=data,
         weights=weights,
-        output=asked.output or DEFAULT.output,
-        data_overrides={name: replace(data, bits=bits) for name, bits in single["data"].items()},
-        weight_overrides={name: replace(weights, bits=bits) for name, bits in single["weights"].items()},
+        output=options.output or DEFAULT.output,
+        data_overrides={name: replace(data, bits=bits) for name, bits in overrides["data"].items()},
+        weight_overrides={name: replace(weights, bits=bits) for name, bits in overrides["weights"].items()},
         goal=goal,
     )
 
 
 def format_precision_file(scheme: Scheme) -> str:
-    """The file with which a scheme is repeated."""
+    """Return the text of the precision file that repeats a scheme."""
     lines = []
     for table, overrides in (("weights", scheme.weight_overrides), ("data", scheme.data_overrides)):
-        lines += [f"[{table}]", *(f"{quoted(name)} = {one.bits}" for name, one in overrides.items()), ""]
+        lines += [f"[{table}]", *(f"{quoted(name)} = {precision.bits}" for name, precision in overrides.items()), ""]
     return "\n".join(lines)
 
 
 def read_precision_file(path: Path) -> dict[str, dict[str, int]]:
-    """The bits that a file gives, by its tables.
+    """Return the bits that a file gives, by table and name.
 
     Raises:
-        UserError: everything that is wrong with the file.
+        UserError: every problem of the file.
     """
-    stored = read_toml(path, LARGEST, lambda must_be: _unreadable(path, must_be))
-    found = {"weights": dict[str, int](), "data": dict[str, int]()}
+    stored = read_toml(path, MAX_FILE_BYTES, lambda must_be: _unreadable(path, must_be))
+    widths = {"weights": dict[str, int](), "data": dict[str, int]()}
     problems = []
     for table, entries in stored.items():
-        if table not in found or not isinstance(entries, dict):
+        if table not in widths or not isinstance(entries, dict):
             problems.append(_problem(path, "there must be tables [weights] and [data], and nothing else"))
             continue
-        least = _least(table)
+        minimum = _least(table)
         for name, bits in entries.items():
-            if not isinstance(bits, int) or isinstance(bits, bool) or not least <= bits <= MAX_BITS:
-                problems.append(_problem(path, f"the bits of `{name}` in [{table}] must be {least} to {MAX_BITS}"))
+            if not isinstance(bits, int) or isinstance(bits, bool) or not minimum <= bits <= MAX_BITS:
+                problems.append(_problem(path, f"the bits of `{name}` in [{table}] must be {minimum} to {MAX_BITS}"))
             else:
-                found[table][name] = bits
+                widths[table][name] = bits
     if problems:
         raise UserError(*problems)
-    return found
+    return widths
 
 
 def _least(table: str) -> int:
-    usual: Precision = getattr(DEFAULT, table)
-    return 1 + usual.symmetric
+    default: Precision = getattr(DEFAULT, table)
+    return 1 + default.symmetric
 
 
 def _problem(path: Path, message: str) -> Problem:

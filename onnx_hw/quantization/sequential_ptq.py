@@ -1,9 +1,13 @@
-"""Integers for a float model that lose least on samples: ranges, weights and terms, in one pass over the nodes.
+"""Sequential post-training quantization: ranges, weights and bias terms, chosen in one pass over the nodes.
 
-The samples go through the model side by side twice at once: in floats, and as the integers so far make it. Every range
-weighs rounding against expected saturation; the weights of every product are rounded by what that does to its results
-with the *quantized* data, and its term makes up for what remains of the mean, against the results in *floats*. Where a
-product is requantized, the steps of its weights and its term are chosen so that the requantizer is cheap.
+A float model, the values to quantize, and samples go in; an ``IntegerDecisions`` comes out, for ``insert_qdq``.
+``post_training`` calls it, once or, in a search for bit widths, several times.
+
+All samples go through the model together, twice: in floats, and with the integers chosen so far. Each range weighs
+rounding against expected saturation (``ranges/mse.py``). The weights of each product are rounded by the error of its
+results with the *quantized* data (``gptq_rounding.py``), and its bias is corrected by the remaining mean error against
+the *float* results. Where a product is requantized, the steps of its weights and its bias are chosen so that the
+requantizer is cheap (``requantizer_friendly_scales.py``).
 """
 
 from __future__ import annotations
@@ -33,17 +37,17 @@ from onnx_hw.quantization.requantizer_friendly_scales import RequantizerScale, d
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.sqnr import NoiseStatistics
 
-MOST_ROWS = 20_000
-"""Rows that are looked at of one product, of all samples together, evenly spread."""
+MAX_ROWS = 20_000
+"""Greatest number of rows of one product that are used, of all samples together, evenly spread."""
 
-MOST_COLUMNS = 4096
-"""Of a product with more, weights are rounded one by one."""
+MAX_COLUMNS = 4096
+"""Greatest number of columns of a product for GPTQ rounding; with more, each weight is rounded to nearest."""
 
-MOST_TOLD = 16
-"""Samples that say what is lost where none are given for that alone."""
+MAX_JUDGES = 16
+"""Number of samples that measure the quantization error where no separate hold-out samples are given."""
 
-FEW_ROWS = 16
-"""A term is believed to be off by the mean of so many rows but for the share rows / (rows + FEW_ROWS)."""
+PRIOR_ROWS = 16
+"""Weight of the prior in bias correction: a mean error of n rows is corrected by the share n / (n + PRIOR_ROWS)."""
 
 
 def choose_integers(
@@ -53,27 +57,27 @@ def choose_integers(
     spans: Mapping[str, Range],
     terms: Mapping[str, BiasTerm],
     scheme: Scheme,
-    watched: Sequence[Frame] = (),
+    held_out: Sequence[Frame] = (),
 ) -> IntegerDecisions:
-    """The integers of a float model.
+    """Choose the integers of a float model.
 
     Args:
-        model: of float32, with its terms.
-        points: the values that get integers.
+        model: float32 model whose biases are separated (``biases.py``).
+        points: names of the values that get integers.
         frames: samples, by graph input.
-        spans: what was seen of the points; finite.
-        terms: by the product's result.
-        scheme: how many bits.
-        watched: samples that say what is lost, and of which nothing is learned; empty for the first of ``frames``.
+        spans: finite range of each point on samples.
+        terms: bias terms, by the name of the product's result.
+        scheme: bits of each tensor.
+        held_out: hold-out samples that measure the error and teach nothing; empty for the first of ``frames``.
     """
     ranges = _Ranges(model.graph, points, spans, scheme)
-    found = _Weights(model.graph, ranges.of(frames), terms, scheme).of(frames, watched)
+    found = _Weights(model.graph, ranges.of(frames), terms, scheme).of(frames, held_out)
     found.ranges |= ranges.chosen
     return found
 
 
 class _Ranges:
-    """The first pass, in floats: a grid for every point."""
+    """First pass, in floats: chooses a grid for each point."""
 
     def __init__(self, graph: Graph, points: Collection[str], spans: Mapping[str, Range], scheme: Scheme) -> None:
         self.graph, self.points, self.spans, self.scheme = graph, points, spans, scheme
@@ -84,15 +88,15 @@ class _Ranges:
     def of(self, frames: Sequence[Frame]) -> dict[str, Grid]:
         samples = BatchedRun(self.graph, frames)
         for value in self.graph.inputs:
-            self._settle(value.name, samples)
+            self._choose_range(value.name, samples)
         for node in self.graph.nodes:
             samples.step(node)
             for name in node.outputs:
-                self._settle(name, samples)
+                self._choose_range(name, samples)
             samples.release(node)
         return self.grids
 
-    def _settle(self, name: str, samples: BatchedRun) -> None:
+    def _choose_range(self, name: str, samples: BatchedRun) -> None:
         if name not in self.points:
             return
         precision, span = self.scheme.data_precision(name), self.spans[name]
@@ -108,69 +112,69 @@ class _Ranges:
 
 
 class _Weights:
-    """The second pass, in floats and in integers: weights and terms."""
+    """Second pass, in floats and in integers: chooses weights and bias terms."""
 
     def __init__(self, graph: Graph, grids: dict[str, Grid], terms: Mapping[str, BiasTerm], scheme: Scheme) -> None:
         self.graph, self.grids, self.terms, self.scheme = graph, grids, terms, scheme
-        self.readers, self.ends = readers_of(graph.nodes), find_logits(graph)
-        self.carried = dict(grids)  # and what has the same integers
-        self.found = IntegerDecisions(grids)
+        self.readers, self.logits = readers_of(graph.nodes), find_logits(graph)
+        self.carried = dict(grids)  # and values with the same integers
+        self.decisions = IntegerDecisions(grids)
         self.exact: BatchedRun
-        self.given: BatchedRun
-        self.learned = 0  # samples; behind them are those that are watched
-        self.told = slice(0)
+        self.quantized: BatchedRun
+        self.learned = 0  # samples; the hold-out samples are behind them
+        self.judges = slice(0)
 
-    def of(self, frames: Sequence[Frame], watched: Sequence[Frame]) -> IntegerDecisions:
+    def of(self, frames: Sequence[Frame], held_out: Sequence[Frame]) -> IntegerDecisions:
         self.learned = len(frames)
-        self.told = slice(len(frames), None) if watched else slice(MOST_TOLD)
-        self.exact, self.given = (BatchedRun(self.graph, [*frames, *watched]) for _ in range(2))
+        self.judges = slice(len(frames), None) if held_out else slice(MAX_JUDGES)
+        self.exact, self.quantized = (BatchedRun(self.graph, [*frames, *held_out]) for _ in range(2))
         for value in self.graph.inputs:
-            self._snap(value.name)
+            self._quantize_value(value.name)
         for node in self.graph.nodes:
             self.exact.step(node)
-            self._weigh(node)
+            self._quantize_node(node)
             for name in node.outputs:
-                self._snap(name)
+                self._quantize_value(name)
             if facts_of(node).effect is Effect.KEEPS and node.inputs[0] in self.carried:
                 self.carried |= dict.fromkeys(node.outputs, self.carried[node.inputs[0]])
-            for samples in (self.exact, self.given):
+            for samples in (self.exact, self.quantized):
                 samples.release(node)
-        return self.found
+        return self.decisions
 
-    def _snap(self, name: str) -> None:
-        if name not in self.grids and name not in self.ends:
+    def _quantize_value(self, name: str) -> None:
+        if name not in self.grids and name not in self.logits:
             return
         arrived, beyond = self._likeness(name), 0
         held = arrived
         if name in self.grids:
-            for values in self.given.values:
+            for values in self.quantized.values:
                 values[name] = fake_quantize(self.grids[name], values[name])
             low, high = map(np.float64, representable_range(self.grids[name]))  # wider than the floats of the data
-            beyond = sum(int(((x < low) | (x > high)).sum()) for x in self.exact.of(name)[self.told])
+            beyond = sum(int(((x < low) | (x > high)).sum()) for x in self.exact.of(name)[self.judges])
             held = self._likeness(name)
-        self.found.held[name] = QuantError(arrived, held, beyond / max(1, arrived.values))
-        if name in self.ends:
-            self.found.noises[name] = np.array([likeness.noise for likeness in self._each(name)])
-        if self.ends and name == self.ends[0]:
-            of_floats, of_integers = (samples.of(name)[self.told] for samples in (self.exact, self.given))
-            self.found.classes = _classes(of_floats), _classes(of_integers)
+        self.decisions.held[name] = QuantError(arrived, held, beyond / max(1, arrived.values))
+        if name in self.logits:
+            self.decisions.noises[name] = np.array([likeness.noise for likeness in self._errors_by_sample(name)])
+        if self.logits and name == self.logits[0]:
+            of_floats, of_integers = (samples.of(name)[self.judges] for samples in (self.exact, self.quantized))
+            self.decisions.classes = _classes(of_floats), _classes(of_integers)
 
     def _likeness(self, name: str) -> NoiseStatistics:
         likeness = NoiseStatistics()
-        for given, exact in zip(self.given.of(name)[self.told], self.exact.of(name)[self.told], strict=True):
+        for given, exact in zip(self.quantized.of(name)[self.judges], self.exact.of(name)[self.judges], strict=True):
             likeness = likeness.with_values(given, exact)
         return likeness
 
-    def _each(self, name: str) -> Iterator[NoiseStatistics]:
-        for given, exact in zip(self.given.of(name)[self.told], self.exact.of(name)[self.told], strict=True):
+    def _errors_by_sample(self, name: str) -> Iterator[NoiseStatistics]:
+        for given, exact in zip(self.quantized.of(name)[self.judges], self.exact.of(name)[self.judges], strict=True):
             yield NoiseStatistics().with_values(given, exact)
 
-    def _weigh(self, node: Node) -> None:
-        """Compute a node with integers; choose them, if it has weights or is a term."""
+    def _quantize_node(self, node: Node) -> None:
+        """Compute a node with integers; choose them first if it has weights or adds a bias term."""
         place = facts_of(node).weights if facts_of(node).effect is Effect.SUMS else None
         weights = self.graph.constants.get(node.inputs[place.at]) if place is not None else None
         if place is None or weights is None or not np.isfinite(weights).all():
-            self.given.step(node, {name: self._term(name) for name in node.inputs if name in self.found.terms})
+            self.quantized.step(node, {name: self._term(name) for name in node.inputs if name in self.decisions.terms})
             return
         axis, precision = place.axis_of_outputs(node, weights.ndim), self.scheme.weight_precision(node.label)
         result = node.outputs[0]
@@ -184,7 +188,7 @@ class _Weights:
             grid = precision.weight_grid(weights, axis)
             if precision.symmetric and precision.per_channel:
                 scales = search_scales(matrix, known, grid.high).reshape(-1)
-                design = self._designed(node, scales, grid.high * matrix.shape[2])
+                design = self._design_scale(node, scales, grid.high * matrix.shape[2])
                 steps = design.steps if design else tuple(Fraction(float(np.float32(scale))) for scale in scales)
                 grid = Grid.over(grid.dtype, steps).within(grid.low, grid.high)
             scale, zero = (
@@ -195,19 +199,21 @@ class _Weights:
         else:
             grid = precision.weight_grid(weights, axis)
             integers = grid.integers(weights, axis)
-        self.found.weights[result] = StoredWeights(integers, grid)
-        self.given.step(node, {node.inputs[place.at]: dequantize(integers, grid, axis)})
+        self.decisions.weights[result] = StoredWeights(integers, grid)
+        self.quantized.step(node, {node.inputs[place.at]: dequantize(integers, grid, axis)})
         if node.outputs[0] in self.terms:
-            self._make_up(self.terms[node.outputs[0]], result, design)
+            self._correct_bias(self.terms[node.outputs[0]], result, design)
 
     def _columns(self, node: Node, weights: np.ndarray) -> np.ndarray | None:
-        """(groups, rows, columns) of the quantized data of all samples; None where there are none, or too many, or some
-        number is none: data that is bounded afterwards may be infinite here.
+        """Return the quantized data of all samples as columns, (groups, rows, columns).
+
+        None where the node has no columns, has too many, or where a number is not finite: data that is bounded
+        afterwards may be infinite here.
         """
         if not is_matrix_product(node):
             return None
         exact, data = (
-            s.of(n)[: self.learned] for s, n in ((self.exact, node.outputs[0]), (self.given, node.inputs[0]))
+            s.of(n)[: self.learned] for s, n in ((self.exact, node.outputs[0]), (self.quantized, node.inputs[0]))
         )
         if not all(np.isfinite(array).all() for array in (*exact, *data)):
             return None
@@ -215,15 +221,15 @@ class _Weights:
         try:
             for array, result in zip(data, exact, strict=True):
                 rows = im2col(node, array, weights, result.shape)
-                if rows.shape[2] > MOST_COLUMNS:
+                if rows.shape[2] > MAX_COLUMNS:
                     return None
                 parts.append(rows[:, :: _stride(rows.shape[1], len(data))])
-        except Obstacle:  # what it is told for comes later
+        except Obstacle:  # the lowering reports it later
             return None
         return np.concatenate(parts, axis=1)
 
     def _targets(self, node: Node, columns: np.ndarray, groups: int) -> np.ndarray:
-        """(groups, rows, outputs) the sums in floats, of the same rows."""
+        """Return the sums in floats of the same rows, (groups, rows, outputs)."""
         place = facts_of(node).weights
         assert place is not None
         exact = self.exact.of(node.outputs[0])[: self.learned]
@@ -236,8 +242,11 @@ class _Weights:
         assert len(together) == columns.shape[1]
         return together.reshape(len(together), groups, -1).transpose(1, 0, 2)
 
-    def _designed(self, node: Node, scales: np.ndarray, most: int) -> RequantizerScale | None:
-        """Where the product alone is requantized; ``most`` is the greatest sum of an output's integers."""
+    def _design_scale(self, node: Node, scales: np.ndarray, max_sum: int) -> RequantizerScale | None:
+        """Design the scales of a product that is requantized alone; None for any other product.
+
+        ``max_sum`` is the greatest sum of an output's integers.
+        """
         data, (result,) = self.carried.get(node.inputs[0]), node.outputs
         while result not in self.grids:
             following = self.readers.get(result, [])
@@ -250,37 +259,39 @@ class _Weights:
             result = reader.outputs[0]
         if data is None:
             return None
-        return design_scale([float(scale) for scale in scales], data, self.grids[result], most * (data.high - data.low))
+        return design_scale(
+            [float(scale) for scale in scales], data, self.grids[result], max_sum * (data.high - data.low)
+        )
 
-    def _make_up(self, term: BiasTerm, result: str, design: RequantizerScale | None) -> None:
-        """The term that makes the mean of the sums what it is in floats."""
+    def _correct_bias(self, term: BiasTerm, result: str, design: RequantizerScale | None) -> None:
+        """Set the bias term so that the mean of the sums is the one in floats (bias correction)."""
         stored = self.graph.constants[term.name]
         others = tuple(k for k in range(stored.ndim) if k != term.axis)
-        pairs = list(zip(self.exact.of(result), self.given.of(result), strict=True))[: self.learned]
+        pairs = list(zip(self.exact.of(result), self.quantized.of(result), strict=True))[: self.learned]
         finite = all(np.isfinite(array).all() for pair in pairs for array in pair)
         each = [(exact.astype(np.float64) - given).mean(axis=others) for exact, given in pairs if finite]
         off = np.mean(each or [np.zeros(stored.size)], axis=0)
         rows = sum(array.size for array in self.exact.of(result)[: self.learned]) / off.size
-        wished = stored.reshape(-1).astype(np.float64) + off * rows / (rows + FEW_ROWS)
-        units = design.terms(wished) if design else None
+        target = stored.reshape(-1).astype(np.float64) + off * rows / (rows + PRIOR_ROWS)
+        units = design.terms(target) if design else None
         if design is not None and units is not None:
-            self.found.terms[term.name] = StoredTerm(units.reshape(stored.shape), design.unit)
+            self.decisions.terms[term.name] = StoredTerm(units.reshape(stored.shape), design.unit)
         else:
-            self.found.terms[term.name] = wished.reshape(stored.shape).astype(np.float32)
+            self.decisions.terms[term.name] = target.reshape(stored.shape).astype(np.float32)
 
     def _term(self, name: str) -> np.ndarray:
-        """As floats."""
-        stored = self.found.terms[name]
+        """Return a bias term as floats."""
+        stored = self.decisions.terms[name]
         if isinstance(stored, StoredTerm):
             return (stored.integers * float(stored.step)).astype(np.float32)
         return stored
 
 
 def _stride(rows: int, samples: int) -> int:
-    """Every how many of a sample's rows are looked at."""
-    return -(-rows // max(1, MOST_ROWS // samples))
+    """Return the stride between the rows of a sample that are used."""
+    return -(-rows // max(1, MAX_ROWS // samples))
 
 
 def _classes(samples: Sequence[np.ndarray]) -> np.ndarray:
-    """The place of the greatest number of each sample."""
+    """Return the index of the greatest number of each sample."""
     return np.array([int(array.argmax()) for array in samples])
