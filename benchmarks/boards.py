@@ -21,9 +21,9 @@ import numpy as np
 
 import onnx_hw_boards
 from onnx_hw import flow
-from onnx_hw.assemble.elaborate import to_serial_chip
+from onnx_hw.assemble.elaborate import assemble, to_rtlil
 from onnx_hw.assemble.host_model_file import host_model
-from onnx_hw.assemble.netlist import Netlist, baud_of
+from onnx_hw.assemble.netlist import Netlist, bit_rate_of
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
@@ -36,6 +36,8 @@ from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.host_model import HostModel, in_turns
 from onnx_hw_link.link import Link
+from onnx_hw_rtl.shells.shell import Shell
+from onnx_hw_rtl.shells.uart_shell import UartShell
 from onnx_hw_sim.pseudo_terminal import PseudoTerminal
 from onnx_hw_sim.serial_line import SerialChip, WireFaults
 from onnx_hw_tools.process import ToolFailed
@@ -128,12 +130,12 @@ def drawn_frames(design: Design, link: Link, count: int) -> tuple[list[bytes], l
 def through_the_link(design: Design, netlist: Netlist, frames: int, faults: float) -> str:
     """How many of so many random frames came back through the simulated pins as golden has them, and how soon."""
     assert netlist.link is not None
-    host = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist))))
+    host = HostModel.of(json.loads(host_model(design, netlist.link, bit_rate_of(netlist))))
     link = host.link
     sent, wanted = drawn_frames(design, link, frames)
     divisor = round(link.clock_hz / host.baud)
     with tempfile.TemporaryDirectory() as place:
-        chip = SerialChip(to_serial_chip(design, link, divisor), divisor, Path(place))
+        chip = SerialChip(to_rtlil(Shell(UartShell(assemble(design)[0], link, divisor))), divisor, Path(place))
         with (
             PseudoTerminal(chip, WireFaults(faults, seed=1)) as port,
             Chip(port.path, baud=host.baud, digest=link.digest, timeout=300) as device,

@@ -24,15 +24,17 @@ import numpy as np
 from boards import DIGITS, drawn_frames
 from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
-from onnx_hw.assemble.elaborate import to_serial_chip
+from onnx_hw.assemble.elaborate import assemble, to_rtlil
 from onnx_hw.assemble.host_model_file import host_model
-from onnx_hw.assemble.netlist import baud_of
+from onnx_hw.assemble.netlist import bit_rate_of
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.timing.link_times import CLOCK, BehindALink
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.host_model import HostModel
 from onnx_hw_link.session import FrameResult
+from onnx_hw_rtl.shells.shell import Shell
+from onnx_hw_rtl.shells.uart_shell import TracedUartShell, UartShell
 from onnx_hw_sim.pseudo_terminal import PseudoTerminal
 from onnx_hw_sim.serial_line import SerialChip, WireFaults
 
@@ -51,10 +53,10 @@ def main() -> None:
     design = flow.schedule(flow.quantized(flow.read(given.model), assume_ranges).network, given.board)
     netlist = flow.assemble(design)
     assert netlist.link is not None
-    host = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist))))
+    host = HostModel.of(json.loads(host_model(design, netlist.link, bit_rate_of(netlist))))
     divisor = round(host.link.clock_hz / host.baud)
     traced = len(host.link.inputs) == 1
-    rtlil = to_serial_chip(design, host.link, divisor, traced=traced)
+    rtlil = to_rtlil(Shell((TracedUartShell if traced else UartShell)(assemble(design)[0], host.link, divisor)))
     sent, wanted = drawn_frames(design, host.link, max(given.frames, given.faulty))
     print(f"{given.model.stem} on {given.board}: a frame every {design.interval:,} cycles by the law", flush=True)
 

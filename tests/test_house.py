@@ -72,13 +72,15 @@ class Rule:
 
 
 def family_part(importer: str, imported: str) -> bool:
-    """Return whether the part of a chip family may build on this: Amaranth cells on ``rtl``, models on ``sim``."""
+    """Return whether a part of a chip family, or a link, may build on this: circuits on ``rtl``, models on ``sim``."""
     place = importer.removeprefix("onnx_hw_boards.families.").split(".")
     building_on = {
         "primitives": ("amaranth", "onnx_hw_rtl.target"),
         "cell_models": ("onnx_hw_sim.gates",),
         "recipes": ("onnx_hw_tools.catalogue",),
     }
+    if within(importer, ("onnx_hw_boards.links",)):  # a link brings its shell and its simulator
+        return within(imported, ("onnx_hw_rtl.link", "onnx_hw_rtl.shells", "onnx_hw_sim"))
     if importer == "onnx_hw_boards.families.family":  # names the types of the first two
         return within(imported, ("onnx_hw_rtl.target", "onnx_hw_sim.gates.cell_models"))
     return len(place) > 1 and within(imported, building_on.get(place[1], ()))

@@ -13,29 +13,13 @@ from functools import cached_property
 from typing import Any
 
 from onnx_hw_boards.board import Board
+from onnx_hw_boards.board_link import BoardLink
 from onnx_hw_boards.chip_lookup import packaged_chip
 from onnx_hw_boards.families.clock_source import ClockSource
+from onnx_hw_boards.links.uart import Uart
 from onnx_hw_boards.loader import Loader
 
 __all__ = ["LinkedBoard", "Uart", "board"]
-
-
-@dataclass(frozen=True)
-class Uart:
-    """A serial port: 8 data bits, no parity, one stop bit, no handshake.
-
-    Attributes:
-        baud: bits a second.
-        resource: its name among the platform's resources, which has the subsignals ``rx`` and ``tx``.
-        number: which of that name.
-    """
-
-    baud: int = 1_000_000
-    resource: str = "uart"
-    number: int = 0
-
-    def __repr__(self) -> str:
-        return f"UART at {self.baud:,} baud"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +33,7 @@ class LinkedBoard(Board):
     """
 
     platform: Callable[[], Any] = field(repr=False)
-    link: Uart
+    link: BoardLink
     loader: Loader
 
     @cached_property
@@ -68,27 +52,12 @@ class LinkedBoard(Board):
         clocking = self.family.clocking
         return clocking.nearest(self.oscillator_mhz, Fraction(mhz), at_pad=pin == clocking.pll_pads.get(self.package))
 
-    def baud_divider(self, mhz: float | Fraction) -> int:
-        """Cycles of the clock per bit on the link.
-
-        Raises:
-            ValueError: no whole number of cycles is within 1.5 % of a bit; a receiver stands twice that.
-        """
-        cycles = Fraction(mhz) * 1_000_000 / self.link.baud
-        divider = max(1, round(cycles))
-        if abs(divider - cycles) / cycles > Fraction(15, 1000):
-            raise ValueError(
-                f"{self.link.baud:,} baud must be a whole number of cycles: at {float(mhz):g} MHz a bit takes "
-                f"{float(cycles):.2f}; {float(Fraction(divider * self.link.baud, 1_000_000)):g} MHz would do"
-            )
-        return divider
-
 
 def board(
     name: str,
     platform: Callable[[], Any],
     *,
-    link: Uart,
+    link: BoardLink,
     loader: Loader,
     title: str,
     default_clock_mhz: float,

@@ -1,11 +1,10 @@
-"""A chip behind a serial port: bytes of frames in, bytes of results out. No call blocks longer than its timeout.
+"""A chip behind a port: bytes of frames in, bytes of results out. No call blocks longer than its timeout.
 
 What the bytes mean is ``onnx_hw_link.device``'s business.
 """
 
 from __future__ import annotations
 
-import errno
 import random
 import time
 from collections.abc import Iterable, Iterator
@@ -15,19 +14,13 @@ from typing import Any
 from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, PortFailed, Stalled
 from onnx_hw_link.link import PROTOCOL, FromChip, Greeting
 from onnx_hw_link.session import FrameResult, Session, hello, packets_of
+from onnx_hw_link.transport import SerialTransport, Transport
 
-__all__ = ["Chip", "ports"]
+__all__ = ["Chip"]
 
 _GREETINGS = 3  # that are sent before we give up
 _WINDOW = 20  # as many times as long as a greeting and its answer take what may be on its way
 _LOOK = 0.005  # seconds between two looks at the port where nothing comes
-
-
-def ports() -> list[str]:
-    """The serial ports of this machine."""
-    from serial.tools import list_ports
-
-    return sorted(port.device for port in list_ports.comports())
 
 
 class Chip:
@@ -35,7 +28,8 @@ class Chip:
 
     Args:
         port: of the operating system, or ``auto``: the first one at which the design, or any, answers.
-        baud: bits a second.
+        baud: bits a second of a serial port.
+        transport: the kind of port; None for a serial port with this ``baud``.
         digest: of the design that must be there; None for whatever is.
         timeout: seconds without any news, after which a call fails.
 
@@ -46,8 +40,17 @@ class Chip:
         LinkError: nobody answers, or not the right one.
     """
 
-    def __init__(self, port: str = "auto", *, baud: int, digest: bytes | None = None, timeout: float = 1.5) -> None:
+    def __init__(
+        self,
+        port: str = "auto",
+        *,
+        baud: int,
+        digest: bytes | None = None,
+        timeout: float = 1.5,
+        transport: Transport | None = None,
+    ) -> None:
         self.baud, self.digest, self.timeout = baud, digest, timeout
+        self.transport = transport or SerialTransport(baud)
         self._wire: Any = None
         self._wire, self.session = self._found(port)
         self.port = str(self._wire.port)
@@ -111,17 +114,18 @@ class Chip:
         if port != "auto":
             return self._greeted(port)
         failures: list[str] = []
-        for name in ports():
+        for name in self.transport.ports():
             try:
                 return self._greeted(name)
             except LinkError as error:
                 failures.append(str(error))
         if not failures:
-            raise PortFailed("there must be a serial port with a board; this machine has none: name it with --port")
-        raise NoAnswer(f"a chip must answer at one of the serial ports: {'; '.join(failures)}")
+            name = self.transport.name
+            raise PortFailed(f"there must be a {name} with a board; this machine has none: name it with --port")
+        raise NoAnswer(f"a chip must answer at one of the {self.transport.name}s: {'; '.join(failures)}")
 
     def _greeted(self, port: str) -> tuple[Any, Session]:
-        self._wire = wire = _opened(port, self.baud, self.timeout)
+        self._wire = wire = self.transport.open(port, self.timeout)
         try:
             heard, number = 0, random.randrange(256)
             for _ in range(_GREETINGS):
@@ -186,30 +190,3 @@ class Chip:
             self._wire.write(data)
         except OSError as error:
             raise PortFailed(f"{self._wire.port} must stay connected and take what is sent: {error}") from error
-
-
-_WHY_NOT = {
-    errno.ENOENT: "nothing is there: is the board connected?",
-    errno.EACCES: "this user may not open it; those of its group may, which on Linux is mostly `dialout` "
-    "(sudo usermod -aG dialout $USER, then log in anew)",
-}
-"""Why a port cannot be opened, by the system's number of the error."""
-
-
-def _opened(port: str, baud: int, timeout: float) -> Any:
-    import serial
-
-    try:
-        wire = serial.Serial(port, baud, timeout=0, write_timeout=timeout, exclusive=True)
-    except (OSError, ValueError) as error:
-        if "ould not exclusively lock" in str(error):
-            reason = "another process uses it"
-        else:
-            reason = _WHY_NOT.get(getattr(error, "errno", None) or 0, str(error))
-        raise PortFailed(f"the port {port} must be there and free; {reason}") from error
-    try:
-        wire.set_low_latency_mode(True)  # of a USB adapter, which collects bytes for 16 ms otherwise
-    except (AttributeError, NotImplementedError, OSError, ValueError):
-        pass
-    wire.reset_input_buffer()
-    return wire

@@ -16,6 +16,7 @@ import numpy as np
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.host_model import HostModel
 from onnx_hw_link.session import FrameResult
+from onnx_hw_link.transport import TRANSPORTS
 
 __all__ = ["Device"]
 
@@ -50,7 +51,8 @@ class Device:
     @classmethod
     def of(cls, model: HostModel, port: str = "auto", *, timeout: float = 1.5) -> Device:
         """The same, of a model that has been read."""
-        return cls(model, Chip(port, baud=model.baud, digest=model.link.digest, timeout=timeout))
+        transport = TRANSPORTS[model.link_kind](model.baud)
+        return cls(model, Chip(port, baud=model.baud, digest=model.link.digest, timeout=timeout, transport=transport))
 
     def __enter__(self) -> Device:
         return self

@@ -19,6 +19,8 @@ __all__ = ["FORMAT", "HostModel"]
 
 FORMAT = 1
 FILE = "model.json"
+DEFAULT_LINK = "uart"
+"""Kind of the link where the file names none."""
 
 
 class NotOurs(LinkError):
@@ -84,6 +86,12 @@ class HostModel:
         link = Link(bytes.fromhex(data["digest"]), sides[0], sides[1], data["clock_hz"], *buffers, *turns)
         inputs = tuple(Argument(i["name"], np.dtype(i["dtype"]), tuple(i["shape"])) for i in data["inputs"])
         return cls(data["name"], link, data["baud"], inputs, tuple(data["outputs"]), data)
+
+    @property
+    def link_kind(self) -> str:
+        """Kind of the link: a key of ``transport.TRANSPORTS`` where the driver speaks it."""
+        kind: str = self.data.get("link", DEFAULT_LINK if self.baud else "spi")
+        return kind
 
     @property
     def elsewhere(self) -> Sequence[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
+from onnx_hw_boards.board_link import BoardLink
 from onnx_hw_boards.verilog_board import ShellKind
 
 if TYPE_CHECKING:
@@ -123,16 +124,11 @@ _ELEMENT = re.compile(r"\\\S+\[\d+\]\S*")
 """A name with a number in brackets; a bit of a wire is set apart by a space."""
 
 
-def to_serial_chip(design: Design, link: Link, divisor: int, *, traced: bool = False) -> str:
-    """The netlist of a whole chip at a serial line, as it is simulated: without what differs from board to board.
+def to_linked_chip(design: Design, link: Link, board_link: BoardLink, clock_mhz: float) -> str:
+    """Return the netlist of a whole chip behind a link, as it is simulated: without what differs between boards."""
+    from onnx_hw_rtl.shells.shell import Shell
 
-    Args:
-        divisor: clock cycles of a bit.
-        traced: it has one input, and shows when beats of it come.
-    """
-    from onnx_hw_rtl.shells.uart_shell import TracedUartShell, UartShell
-
-    return to_rtlil(ShellKind((TracedUartShell if traced else UartShell)(assemble(design)[0], link, divisor)))
+    return to_rtlil(Shell(board_link.shell(assemble(design)[0], link, clock_mhz)))
 
 
 def in_shell(design: Design, shell: ShellKind, link: Link) -> Component:

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.assemble.netlist import Netlist, baud_of
+from onnx_hw.assemble.netlist import Netlist, bit_rate_of
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.ops.stream_order import UNUSED
 from onnx_hw.runtime.build_folder import BuildFolder
-from onnx_hw_link.host_model import FILE, FORMAT
+from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_link.host_model import DEFAULT_LINK, FILE, FORMAT
 from onnx_hw_link.host_operators import FLOATS, KNOWN
 from onnx_hw_link.link import PROTOCOL, Link
 
@@ -25,12 +26,18 @@ def write_host_model(
 ) -> None:
     """Write the file, and tell of it, where the chip has a link."""
     if netlist.link is not None:
-        folder.write(FILE, host_model(design, netlist.link, baud_of(netlist)))
+        folder.write(FILE, host_model(design, netlist.link, bit_rate_of(netlist), kind_of(netlist)))
         note_file("model", FILE)
 
 
-def host_model(design: Design, link: Link, baud: int) -> str:
-    """The text of ``model.json``."""
+def kind_of(netlist: Netlist) -> str:
+    """Return the kind of a board's link; SPI where a controller drives the packets through a shell in Verilog."""
+    board = netlist.target.board
+    return board.link.kind if isinstance(board, LinkedBoard) else "spi"
+
+
+def host_model(design: Design, link: Link, baud: int, kind: str = DEFAULT_LINK) -> str:
+    """Return the text of ``model.json``; a link that is neither the default nor a bare SPI shell names its kind."""
     network = design.network
     edges = {edge.tensor: edge for edge in design.edges()}
     into = {boundary.tensor: boundary for boundary in network.inputs}
@@ -59,6 +66,7 @@ def host_model(design: Design, link: Link, baud: int) -> str:
         "digest": link.digest.hex(),
         "clock_hz": link.clock_hz,
         "baud": baud,
+        **({"link": kind} if baud and kind != DEFAULT_LINK else {}),
         "input_buffer": link.input_buffer,
         "output_buffer": link.output_buffer,
         "inputs": [

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import PurePath
 from typing import Any
 
@@ -119,14 +118,12 @@ def _verilog(design: Design, board: VerilogBoard) -> Netlist:
 
 def _behind_its_link(design: Design, board: LinkedBoard) -> Netlist:
     """The digest that the circuit tells its host is that of the same circuit with zeros in its place."""
-    from onnx_hw_rtl.shells.uart_shell import UartShell
 
     def built(digest: bytes) -> Netlist:
         link = link_of(design, design.clock_mhz, digest)
-        shell = UartShell(assemble(design)[0], link, divider)
+        shell = _shell(lambda: assemble(design)[0], link, board, design.clock_mhz)
         return replace(linked(shell, board, design.clock_mhz), link=link)
 
-    divider = _divider(board, design.clock_mhz)
     return built(bytes.fromhex(built(bytes(16)).digest)[:16])
 
 
@@ -137,39 +134,31 @@ def shell_of(link: Link, board: LinkedBoard, clock_mhz: float) -> Netlist:
         UserError: as ``netlist_of``.
     """
     from onnx_hw_rtl.shells.black_box import BlackBox
-    from onnx_hw_rtl.shells.uart_shell import UartShell
 
-    return linked(UartShell(BlackBox(link), link, _divider(board, clock_mhz)), board, clock_mhz)
+    return linked(_shell(lambda: BlackBox(link), link, board, clock_mhz), board, clock_mhz)
 
 
-def _divider(board: LinkedBoard, clock_mhz: float) -> int:
-    """Cycles of a bit.
+def _shell(network: Callable[[], Any], link: Link, board: LinkedBoard, clock_mhz: float) -> Any:
+    """Return the circuit around a network behind the link of a board.
 
     Raises:
-        UserError: the clock is too slow for the link, or no whole number of them is near enough.
+        UserError: the clock is too slow for the link, or cannot make its rate.
     """
-    from onnx_hw_rtl.link.uart import MIN_DIVISOR
-
     try:
-        divider = board.baud_divider(Fraction(clock_mhz))
-        if divider < MIN_DIVISOR:
-            least = MIN_DIVISOR * board.link.baud / 1e6
-            raise ValueError(f"{board.link.baud:,} baud need a clock of {least:g} MHz or more, not {clock_mhz:g} MHz")
+        board.link.bit_rate(clock_mhz)
     except ValueError as error:
         raise user_error("clock", str(error), where=f"board `{board.name}`", hint="--clock", stage="assemble") from None
-    return divider
+    return board.link.shell(network(), link, clock_mhz)
 
 
-def baud_of(netlist: Netlist) -> int:
-    """Bits a second on the link, as the circuit divides its clock; 0 where another one's clock drives it."""
+def bit_rate_of(netlist: Netlist) -> int:
+    """Return the bits a second on the link, as the circuit divides its clock; 0 where the host's clock drives it."""
     board = netlist.target.board
-    if not isinstance(board, LinkedBoard):
-        return 0
-    return round(netlist.clock_mhz * 1e6 / _divider(board, netlist.clock_mhz))
+    return board.link.bit_rate(netlist.clock_mhz) if isinstance(board, LinkedBoard) else 0
 
 
 def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
-    """A circuit with the ports ``rx`` and ``tx`` on the pins of a board's link, with its clock and its reset.
+    """Return a circuit with the ports of a board's link on the link's pins, with the board's clock and reset.
 
     Pins and constraints are what Amaranth's platform says.
 
@@ -194,6 +183,7 @@ def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
         circuit,
         Target(board.family.primitives()),
         link=(board.link.resource, board.link.number),
+        ports=board.link.ports,
         setting=setting,
         reset_cycles=source.reset_cycles,
     )

@@ -48,7 +48,7 @@ def fit_boards(model: Path, reading: ReadOptions | None = None) -> Iterator[tupl
     known: dict[object, BoardFit | UserError] = {}
     for name in onnx_hw_boards.names():
         board = onnx_hw_boards.board(name)
-        link = board.link.baud if isinstance(board, LinkedBoard) else name
+        link = board.link.bits_per_second if isinstance(board, LinkedBoard) else name
         alike = board.device.name, board.cells, clock_of(board, None), link
         if alike not in known:
             try:

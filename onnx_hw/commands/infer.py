@@ -28,6 +28,7 @@ from onnx_hw_link.host_model import FILE as MODEL
 from onnx_hw_link.host_model import HostModel, NotOurs
 from onnx_hw_link.link import Link
 from onnx_hw_link.session import Faults, FrameResult
+from onnx_hw_link.transport import TRANSPORTS
 
 if TYPE_CHECKING:
     from onnx_hw.ir.design import Design
@@ -168,10 +169,11 @@ def _read(folder: Path) -> HostModel:
         if (folder / MODEL).exists() or folder.is_file():
             raise
         raise _refused(folder) from None
-    if not model.baud:
+    if model.link_kind not in TRANSPORTS:
         raise user_error(
             "no-port",
-            "the build must be behind a serial port; this one is behind SPI, which `infer` does not speak",
+            f"the build must be behind a serial port; this one is behind {model.link_kind.upper()}, which `infer` does "
+            "not speak",
             where=str(folder),
             hint="the bench in its folder shell/ sends frames; docs/link.md says how a controller does",
             stage="arguments",

@@ -1,4 +1,4 @@
-"""A board that is simulated: its whole chip, bit by bit at its serial line, behind a port of this machine.
+"""A board that is simulated: its whole chip, bit by bit at its link, behind a port of this machine.
 
 The driver in front of it is the one that users have.
 """
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from onnx_hw.assemble.elaborate import to_serial_chip
-from onnx_hw.assemble.host_model_file import host_model
-from onnx_hw.assemble.netlist import Netlist, baud_of
+from onnx_hw.assemble.elaborate import to_linked_chip
+from onnx_hw.assemble.host_model_file import host_model, kind_of
+from onnx_hw.assemble.netlist import Netlist, bit_rate_of
 from onnx_hw.commands.reference_host import HostByReference
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, user_error
@@ -23,6 +23,7 @@ from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.read_samples import Samples, frame_count, stack_outputs
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_boards.links import link_of_kind
 from onnx_hw_link.device import Device
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.host_model import HostModel
@@ -43,17 +44,14 @@ def simulated_board(design: Design, model: HostModel, folder: BuildFolder, progr
     Raises:
         ToolMissing, ToolFailed: what the simulation needs.
     """
-    from onnx_hw_sim.pseudo_terminal import PseudoTerminal
-    from onnx_hw_sim.serial_line import SerialChip
-
-    divisor = round(model.link.clock_hz / model.baud)
+    link, clock_mhz = link_of_kind(model.link_kind, model.baud), model.link.clock_hz / 1e6
     with progress.stage(Stage.SIMULATE) as running:
         running.fact = "compiling"
-        chip = SerialChip(to_serial_chip(design, model.link, divisor), divisor, folder.path / "simulation")
-        with PseudoTerminal(chip) as port:
+        rtlil = to_linked_chip(design, model.link, link, clock_mhz)
+        with link.simulated_port(rtlil, clock_mhz, folder.path / "simulation") as port:
             running.fact = f"the whole chip, bit by bit, at {port.path}"
             yield port.path
-            running.fact = f"{chip.cycle:,} cycles of the whole chip, bit by bit"
+            running.fact = f"{port.cycle:,} cycles of the whole chip, bit by bit"
             if port.error is not None:
                 raise port.error
 
@@ -83,7 +81,7 @@ def on_simulated_board(
         ToolMissing, ToolFailed: what the simulation needs.
     """
     assert netlist.link is not None
-    model = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist))))
+    model = HostModel.of(json.loads(host_model(design, netlist.link, bit_rate_of(netlist), kind_of(netlist))))
     if model.elsewhere:
         model = HostByReference.with_(model, design.network)
     try:

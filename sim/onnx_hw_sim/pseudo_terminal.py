@@ -39,6 +39,11 @@ class PseudoTerminal:
         self._thread = threading.Thread(target=self._pump, name="simulated chip", daemon=True)
         self._thread.start()
 
+    @property
+    def cycle(self) -> int:
+        """Cycles simulated so far."""
+        return self.chip.cycle
+
     def __enter__(self) -> PseudoTerminal:
         return self
 

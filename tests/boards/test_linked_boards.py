@@ -106,7 +106,7 @@ def test_the_default_clock_is_made_and_carries_the_link(board: LinkedBoard) -> N
     made = board.clock(board.default_clock_mhz).mhz
     assert abs(made - Fraction(board.default_clock_mhz)) <= TOLERANCE * made
     cycles = made * 1_000_000 / board.link.baud
-    assert abs(board.baud_divider(made) - cycles) / cycles <= Fraction(15, 1000)
+    assert abs(board.link.divider(made) - cycles) / cycles <= Fraction(15, 1000)
 
 
 MADE = {
@@ -145,4 +145,4 @@ def test_a_clock_that_cannot_be_is_refused() -> None:
     with pytest.raises(UserError, match="the oscillator's 12 MHz, or one that the chip's PLL makes of it, not 900 MHz"):
         linked(None, board, 900)
     with pytest.raises(ValueError, match=r"at 2\.6 MHz a bit takes 2\.60; 3 MHz would do"):
-        board.baud_divider(Fraction(26, 10))
+        board.link.divider(Fraction(26, 10))

@@ -63,7 +63,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_board(built: Path, inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onnx_hw_link.chip.ports", list)
+    monkeypatch.setattr("onnx_hw_link.transport.SerialTransport.ports", lambda transport: [])
     for port, said in (
         ("/dev/nowhere", "the port /dev/nowhere must be there and free"),
         ("auto", "this machine has none: name it with --port"),

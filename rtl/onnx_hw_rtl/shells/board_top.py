@@ -1,7 +1,8 @@
-"""Outermost module on a board: its clock, a reset after configuration, and the two wires of its serial link."""
+"""Outermost module on a board: its clock, a reset after configuration, and the pads of its link."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Fragment, Module, ResetSignal, Signal, Value
@@ -14,7 +15,7 @@ __all__ = ["BoardTop", "hold_reset"]
 
 
 class BoardTop(Elaboratable):
-    """Circuit on a platform of Amaranth's. It belongs to the domain ``sync`` and has the ports ``rx`` and ``tx``.
+    """Circuit on a platform of Amaranth's. It belongs to the domain ``sync`` and has the ports of a link.
 
     The circuit is in reset for ``reset_cycles`` cycles after the chip's configuration and after the PLL has locked;
     also while the platform's own reset button, if it has one, is pressed.
@@ -22,7 +23,8 @@ class BoardTop(Elaboratable):
     Args:
         circuit: becomes the submodule ``shell``, for example a ``UartShell``.
         target: the target for which it is elaborated.
-        link: name and number of the platform's resource that has the subsignals ``rx`` and ``tx``.
+        link: name and number of the platform's resource that has the pads.
+        ports: directions, i or o, of the ports of the circuit, which are subsignals of that resource.
         setting: setting of the PLL between the platform's clock and ``sync``; None without a PLL.
         reset_cycles: least number of cycles in reset.
     """
@@ -33,10 +35,11 @@ class BoardTop(Elaboratable):
         target: Target,
         *,
         link: tuple[str, int],
+        ports: Mapping[str, str],
         setting: PllSetting | None,
         reset_cycles: int,
     ) -> None:
-        self.circuit, self.target, self.link = circuit, target, link
+        self.circuit, self.target, self.link, self.ports = circuit, target, link, ports
         self.setting, self.reset_cycles = setting, reset_cycles
 
     def elaborate(self, platform: Any) -> Module:
@@ -55,8 +58,10 @@ class BoardTop(Elaboratable):
         hold_reset(m, asleep, self.reset_cycles)
 
         pads = platform.request(*self.link, dir="-")
-        m.submodules.rx, m.submodules.tx = rx, tx = io.Buffer("i", pads.rx), io.Buffer("o", pads.tx)
-        m.d.comb += [self.circuit.rx.eq(rx.i), tx.o.eq(self.circuit.tx)]
+        for name, direction in self.ports.items():
+            m.submodules[name] = buffer = io.Buffer(direction, getattr(pads, name))
+            port = getattr(self.circuit, name)
+            m.d.comb += port.eq(buffer.i) if direction == "i" else buffer.o.eq(port)
         return m
 
     def _clock(self, m: Module, platform: Any) -> tuple[Value, Value]:

@@ -1,0 +1,90 @@
+"""Protocol of a link: what a board, a circuit, a schedule and a driver ask of the wires between host and network.
+
+A kind of link is one file in ``links/``. It is data until somebody asks for its circuit or its simulator.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from onnx_hw_link.link import Link
+
+__all__ = ["BoardLink", "SimulatedPort"]
+
+
+class SimulatedPort(Protocol):
+    """A port of this machine with a simulated chip behind it."""
+
+    path: str  # the name of the port, for the driver
+
+    @property
+    def error(self) -> Exception | None:
+        """Exception that ended the simulation; None while it runs."""
+
+    @property
+    def cycle(self) -> int:
+        """Cycles simulated so far."""
+
+
+class BoardLink(ABC):
+    """A link between a host and the network on a board.
+
+    Attributes:
+        kind: the name of the file of this kind in ``links/``, which ``model.json`` tells the driver.
+        ports: ports of the shell, which are subsignals of the platform's resource, with their directions: i or o.
+        resource, number: the platform's resource that has the pads.
+    """
+
+    kind: ClassVar[str]
+    ports: ClassVar[Mapping[str, str]]
+    resource: str
+    number: int
+
+    @property
+    @abstractmethod
+    def bits_per_second(self) -> int:
+        """Bit rate on the wire, of each direction."""
+
+    @property
+    @abstractmethod
+    def bytes_per_second(self) -> float:
+        """Bytes that the link carries in each direction, both directions at once."""
+
+    @abstractmethod
+    def bit_rate(self, clock_mhz: float | Fraction) -> int:
+        """Return the bits a second as a circuit with this clock makes them; 0 where the host's clock drives the link.
+
+        Raises:
+            ValueError: this clock cannot make the link's rate.
+        """
+
+    @abstractmethod
+    def shell(self, network: Any, link: Link, clock_mhz: float | Fraction) -> Any:
+        """Return the circuit around a network, an Amaranth component with the ports ``ports``.
+
+        Args:
+            network: component with the streams of ``link``.
+            link: facts that host and chip agree on.
+
+        Raises:
+            ValueError: this clock cannot make the link's rate.
+        """
+
+    @abstractmethod
+    def simulated_port(
+        self, rtlil: str, clock_mhz: float | Fraction, folder: Path
+    ) -> AbstractContextManager[SimulatedPort]:
+        """Return a port of this machine, open within the context, at which the simulated chip answers.
+
+        Args:
+            rtlil: netlist of the whole chip, with the shell of this link.
+            folder: folder in which the simulator is compiled.
+
+        Raises:
+            ToolMissing, ToolFailed: the simulation needs them.
+        """
