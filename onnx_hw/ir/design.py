@@ -159,10 +159,10 @@ class Design:
         Raises:
             Broken: an operator states what cannot be.
         """
-        found = {}
+        schedules = {}
         for node in self.network.nodes:
             folding = self.folding(node)
-            found[node.name] = schedule = node.operator.schedule(folding)
+            schedules[node.name] = schedule = node.operator.schedule(folding)
             takes, gives = (
                 {port: order.beats for port, order in zip(ports, orders, strict=True)}
                 for ports, orders in (
@@ -172,7 +172,7 @@ class Design:
             )
             faults = (Fault(what, node.name) for what in faults_of_schedule(schedule, takes, gives))
             refuse("schedule", faults, type(node.operator).__name__)
-        return found
+        return schedules
 
     def resources(self) -> Resources:
         """Sum of the nodes' estimates, and the pins of the streams of the outside."""

@@ -22,13 +22,13 @@ def integers_of(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str,
         by hardware input tensor, (frames, height, width, channels) int64: the head has run, the order is the stream's.
     """
     count = len(next(iter(frames.values())))
-    found: dict[str, list[np.ndarray]] = {boundary.tensor: [] for boundary in network.inputs}
+    integers: dict[str, list[np.ndarray]] = {boundary.tensor: [] for boundary in network.inputs}
     for k in range(count):
         values = _before_hardware(network, one_frame(frames, k), [boundary.onnx_name for boundary in network.inputs])
         for boundary in network.inputs:
             elements = boundary.host_order.entering(np.asarray(values[boundary.onnx_name]))
-            found[boundary.tensor].append(elements.astype(np.int64).reshape(network.tensors[boundary.tensor].shape))
-    return {tensor: np.stack(arrays) for tensor, arrays in found.items()}
+            integers[boundary.tensor].append(elements.astype(np.int64).reshape(network.tensors[boundary.tensor].shape))
+    return {tensor: np.stack(arrays) for tensor, arrays in integers.items()}
 
 
 def trace(network: Network, integers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -75,11 +75,11 @@ def run(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 def _before_hardware(network: Network, frame: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, Any]:
     """Graph inputs and values of the head, by name, for one frame."""
     values = {name: frame[name] for name in names if name in frame}
-    made = [name for name in names if name not in frame]
-    if network.head is None or not made:
+    computed = [name for name in names if name not in frame]
+    if network.head is None or not computed:
         return values
-    given = {value.name: frame[value.name] for value in network.head.graph.inputs}
-    return values | reference.run(network.head, given, outputs=made)
+    head_inputs = {value.name: frame[value.name] for value in network.head.graph.inputs}
+    return values | reference.run(network.head, head_inputs, outputs=computed)
 
 
 RANDOM_FRAMES = 4

@@ -117,8 +117,10 @@ class Network:
     @cached_property
     def tensors(self) -> Mapping[str, Tensor]:
         """The type of every tensor, by name: as it enters, or as its operator makes it."""
-        made = (zip(node.outputs, results, strict=False) for node, results in zip(self.nodes, self.made, strict=True))
-        return {**self.entries, **{name: tensor for pairs in made for name, tensor in pairs}}
+        produced = (
+            zip(node.outputs, results, strict=False) for node, results in zip(self.nodes, self.made, strict=True)
+        )
+        return {**self.entries, **{name: tensor for pairs in produced for name, tensor in pairs}}
 
     @cached_property
     def made(self) -> tuple[tuple[Tensor, ...], ...]:
@@ -139,11 +141,11 @@ class Network:
 
     @cached_property
     def _consumers(self) -> dict[str, tuple[tuple[NetworkNode, int], ...]]:
-        found: dict[str, tuple[tuple[NetworkNode, int], ...]] = {}
+        readers: dict[str, tuple[tuple[NetworkNode, int], ...]] = {}
         for node in self.nodes:
             for k, tensor in enumerate(node.inputs):
-                found[tensor] = (*found.get(tensor, ()), (node, k))
-        return found
+                readers[tensor] = (*readers.get(tensor, ()), (node, k))
+        return readers
 
     def node(self, name: str) -> NetworkNode:
         return next(node for node in self.nodes if node.name == name)

@@ -38,10 +38,10 @@ def cut_network(network: Network, tensor: str) -> tuple[Network, Network]:
     before = _made_of(network, tensor)
     first = tuple(node for node in network.nodes if node.name in before)
     second = tuple(node for node in network.nodes if node.name not in before)
-    made = {name: None for node in first for name in node.outputs}
+    first_tensors = {name: None for node in first for name in node.outputs}
     read = {name for node in second for name in node.inputs}
-    leaving = [boundary for boundary in network.outputs if boundary.tensor in made]
-    across = [*leaving, *_crossing(network, [name for name in made if name in read], leaving)]
+    leaving = [boundary for boundary in network.outputs if boundary.tensor in first_tensors]
+    across = [*leaving, *_crossing(network, [name for name in first_tensors if name in read], leaving)]
     entering = [boundary for boundary in network.inputs if boundary.tensor in read]
     handed = list(dict.fromkeys([*(boundary.onnx_name for boundary in entering), *network.handed]))
     if not network.arguments:  # nobody knows the host: the second takes from it what it takes
@@ -56,7 +56,7 @@ def cut_network(network: Network, tensor: str) -> tuple[Network, Network]:
     other = replace(
         _part(network, second),
         inputs=(*{boundary.tensor: boundary for boundary in across if boundary.tensor in read}.values(), *entering),
-        outputs=tuple(boundary for boundary in network.outputs if boundary.tensor not in made),
+        outputs=tuple(boundary for boundary in network.outputs if boundary.tensor not in first_tensors),
         head=None,
         handed=(*network.handed, *(boundary.onnx_name for boundary in leaving)) if network.arguments else (),
         arguments=_arguments(network, [*across, *entering], network.handed) if network.arguments else (),
@@ -66,24 +66,24 @@ def cut_network(network: Network, tensor: str) -> tuple[Network, Network]:
 
 def _made_of(network: Network, tensor: str) -> set[str]:
     """Return the names of the nodes that a tensor depends on."""
-    found: set[str] = set()
-    wanted = [tensor]
-    while wanted:
-        producer = network.producer(wanted.pop())
-        if producer is not None and producer[0].name not in found:
-            found.add(producer[0].name)
-            wanted += producer[0].inputs
-    return found
+    names: set[str] = set()
+    pending = [tensor]
+    while pending:
+        producer = network.producer(pending.pop())
+        if producer is not None and producer[0].name not in names:
+            names.add(producer[0].name)
+            pending += producer[0].inputs
+    return names
 
 
 def _part(network: Network, nodes: Sequence[NetworkNode]) -> Network:
     """Return the network of some of the nodes, with what is known of their tensors."""
-    made = {name for node in nodes for name in node.outputs}
-    kept = made | {name for node in nodes for name in node.inputs}
+    produced = {name for node in nodes for name in node.outputs}
+    kept = produced | {name for node in nodes for name in node.inputs}
     return replace(
         network,
         nodes=tuple(nodes),
-        entries={name: network.tensors[name] for name in kept - made},
+        entries={name: network.tensors[name] for name in kept - produced},
         inputs=_of(network.inputs, kept),
         grids={name: grid for name, grid in network.grids.items() if name in kept},
         held=_of(network.held, kept),
@@ -100,21 +100,21 @@ def _crossing(network: Network, tensors: Sequence[str], leaving: Sequence[Bounda
     known = {name for graph in parts for name in (*graph.values, *graph.constants)}
     known |= {boundary.onnx_name for boundary in (*network.inputs, *network.outputs)}
     known |= {*(value.name for value in network.arguments), *network.handed, *network.results}
-    found = []
+    boundaries = []
     for name in tensors:
         if any(boundary.tensor == name for boundary in leaving):
             continue
         type_, onnx_name = network.tensors[name], unused_name(name, known)
         known.add(onnx_name)
         shape = (1, *type_.shape)
-        found.append(Boundary(name, onnx_name, shape, np.dtype(np.int64), np.arange(type_.size)))
-    return found
+        boundaries.append(Boundary(name, onnx_name, shape, np.dtype(np.int64), np.arange(type_.size)))
+    return boundaries
 
 
 def _arguments(network: Network, boundaries: Iterable[Boundary], handed: Iterable[str]) -> tuple[Value, ...]:
     """Return the inputs of the second part, under the names that the first one has for them."""
-    made = {value.name: value for value in network.head.graph.outputs} if network.head is not None else {}
-    known = {value.name: value for value in network.arguments} | made
+    head_outputs = {value.name: value for value in network.head.graph.outputs} if network.head is not None else {}
+    known = {value.name: value for value in network.arguments} | head_outputs
     for b in boundaries:
         known.setdefault(b.onnx_name, Value(b.onnx_name, element_type_of(b.onnx_dtype).name, b.onnx_shape))
     return tuple(known[name] for name in dict.fromkeys([*(b.onnx_name for b in boundaries), *handed]))

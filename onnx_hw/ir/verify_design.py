@@ -45,9 +45,9 @@ def faults_of_design(design: Design, *, sized: bool) -> Iterator[Fault]:
     """
     if not (math.isfinite(design.clock_mhz) and design.clock_mhz > 0):
         yield Fault(f"the clock must be a positive number of MHz, not {design.clock_mhz:g}")
-    found = [*faults_of_network(design.network), *faults_of_foldings(design.network, design.foldings)]
-    yield from found
-    if not found:
+    faults = [*faults_of_network(design.network), *faults_of_foldings(design.network, design.foldings)]
+    yield from faults
+    if not faults:
         yield from _consumers(design)
         yield from _orders(design)
         if sized or design.fifos:
@@ -66,8 +66,8 @@ def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Ite
         if folding is None:
             yield Fault("a node must have a folding, it has none", name)
         elif not isinstance(folding, node.operator.folding_type):
-            wanted = node.operator.folding_type.__name__
-            yield Fault(f"the folding of {node.operator!r} must be a {wanted}, not {type(folding).__name__}", name)
+            expected = node.operator.folding_type.__name__
+            yield Fault(f"the folding of {node.operator!r} must be a {expected}, not {type(folding).__name__}", name)
         elif why := _illegal(node.operator, folding):
             yield Fault(f"{why}, not {folding!r}", name)
 
@@ -117,9 +117,9 @@ def _orders(design: Design) -> Iterator[Fault]:
     for node in design.network.nodes:
         folding = design.folding(node)
         for tensor, taken in zip(node.inputs, node.operator.input_orders(folding), strict=True):
-            given = sent.get(tensor, taken)
-            if not given.alike(taken):
-                yield Fault(f"both ends must have the same order; {given!r} comes, {taken!r} is taken",
+            sent_order = sent.get(tensor, taken)
+            if not sent_order.alike(taken):
+                yield Fault(f"both ends must have the same order; {sent_order!r} comes, {taken!r} is taken",
                             node.name, tensor)  # fmt: skip
         sent.update(zip(node.outputs, node.operator.output_orders(folding), strict=True))
 

@@ -44,9 +44,9 @@ def faults_of_network(network: Network) -> Iterator[Fault]:
         Typed(node, node.operator.operands(), results)
         for node, results in zip(network.nodes, network.made, strict=True)
     ]
-    found = [*_names(typed), *_graph(network), *_ends(network)]
-    if found:
-        yield from found
+    faults = [*_names(typed), *_graph(network), *_ends(network)]
+    if faults:
+        yield from faults
         return
     yield from _types(network, typed)
     for boundary in (*network.inputs, *network.outputs):
@@ -119,14 +119,14 @@ def _ends(network: Network) -> Iterator[Fault]:
     for boundary in network.inputs:
         if boundary.tensor not in read:
             yield Fault("what enters must be read by a node", tensor=boundary.tensor)
-    made: set[str] = set()
+    produced: set[str] = set()
     for node in network.nodes:
-        made.update(node.outputs)
+        produced.update(node.outputs)
         for tensor in node.outputs:
             if tensor not in read and tensor not in leaving:
                 yield Fault("what is made must be read, or leave", node.name, tensor)
     for boundary in network.outputs:
-        if boundary.tensor not in made:
+        if boundary.tensor not in produced:
             yield Fault("what leaves must be made by a node", tensor=boundary.tensor)
     if not network.outputs:
         yield Fault("a tensor must leave the network")
@@ -142,10 +142,10 @@ def _types(network: Network, nodes: Sequence[Typed]) -> Iterator[Fault]:
         yield from _type(network.tensors[boundary.tensor], boundary.tensor)
     for node, operands, results in nodes:
         for name, operand in zip(node.inputs, operands, strict=True):
-            given = network.tensors[name]
-            same = (given.shape, given.dtype) == (operand.shape, operand.dtype)
-            if not same or not _within(given, operand.range):
-                yield Fault(f"the operator must take {_told(given)}, it takes {_told(operand)}", node.name, name)
+            declared = network.tensors[name]
+            same = (declared.shape, declared.dtype) == (operand.shape, operand.dtype)
+            if not same or not _within(declared, operand.range):
+                yield Fault(f"the operator must take {_told(declared)}, it takes {_told(operand)}", node.name, name)
         for name, result in zip(node.outputs, results, strict=True):
             yield from _type(result, name, node.name)
 
@@ -183,9 +183,9 @@ def _boundary(boundary: Boundary, tensor: Tensor) -> Iterator[Fault]:
 def _is_permutation(order: np.ndarray) -> bool:
     if order.min() < 0 or order.max() >= order.size:
         return False
-    seen = np.zeros(order.size, dtype=bool)
-    seen[order] = True
-    return bool(seen.all())
+    covered = np.zeros(order.size, dtype=bool)
+    covered[order] = True
+    return bool(covered.all())
 
 
 def _holds(dtype: np.dtype, tensor: Tensor) -> bool:

@@ -87,7 +87,7 @@ class Add(Operator[ElementFolding]):
 
     def _tree(self) -> Demand:
         """Sum an element: all shifted operands, by pairs; a register holds the bits above the lowest shift."""
-        widest, found = self.results()[0].dtype.bits, Demand()
+        widest, demand = self.results()[0].dtype.bits, Demand()
         operands = zip((self.a, self.b), self.factors, strict=True)
         terms = [(s, shift, shift + o.dtype.bits) for o, factor in operands for s, shift in signed_digits(factor)]
         come = True  # from outside: registers behind a sum are not inverted anew
@@ -99,13 +99,13 @@ class Add(Operator[ElementFolding]):
                 if sign != other_sign:
                     less, upto = (low, high) if sign < 0 else (other_low, other_high)
                     first, inverted = (less if less == min(low, other_low) else first), min(top, upto) - less
-                found += Demand.of(Adder(top - first, inverted=inverted * come), Register(top - min(low, other_low)))
+                demand += Demand.of(Adder(top - first, inverted=inverted * come), Register(top - min(low, other_low)))
                 level.append((sign if sign == other_sign else 1, min(low, other_low), top))
             for sign, low, high in terms[len(terms) & ~1 :]:
-                found += delayed(high - low, 1)
+                demand += delayed(high - low, 1)
                 level.append((sign, low, high))
             terms, come = level, False
-        return found
+        return demand
 
     def telling(self, folding: ElementFolding) -> TestVectors:
         return of_pairs(self, folding)

@@ -64,12 +64,12 @@ class AffineSequence:
             return cls(())
         steps = np.diff(starts)
         changes = np.append(np.flatnonzero(np.diff(steps)) + 1, len(steps))  # where a run of equal steps has ended
-        found, k = [], 0
+        turns, k = [], 0
         while k < len(starts):
             end = int(changes[np.searchsorted(changes, k, side="right")]) if k < len(steps) else k
-            found.append(LoopTurns(int(starts[k]), end - k + 1, int(steps[k]) if end > k else 0, pattern))
+            turns.append(LoopTurns(int(starts[k]), end - k + 1, int(steps[k]) if end > k else 0, pattern))
             k = end + 1
-        return cls(tuple(found))
+        return cls(tuple(turns))
 
     @classmethod
     def repeated(cls, numbers: np.ndarray, counts: np.ndarray) -> AffineSequence:

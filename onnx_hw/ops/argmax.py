@@ -91,21 +91,21 @@ class ArgMax(Operator[ArgMaxFolding]):
         lanes, chunks, bits = folding.in_lanes, self.input_orders(folding)[0].groups, self.operand.dtype.bits
         index, levels = self.results()[0].dtype.bits, (folding.in_lanes - 1).bit_length()
         several = chunks > 1
-        found = engine((chunks,), some_push=several) + delayed(1, self.latency(folding) + levels)
+        demand = engine((chunks,), some_push=several) + delayed(1, self.latency(folding) + levels)
         if several:
-            found += 2 * decoded((0, 1), counted(chunks))
-            found += Demand.of(Adder(index), Register(index)) + delayed(index + 1, levels)
-            found += Demand.of(Comparator(bits), Register(index))
+            demand += 2 * decoded((0, 1), counted(chunks))
+            demand += Demand.of(Adder(index), Register(index)) + delayed(index + 1, levels)
+            demand += Demand.of(Comparator(bits), Register(index))
         left, level = lanes, 0
         while left > 1:
             pairs = left // 2
-            found += pairs * Demand.of(Comparator(bits), Multiplexer(2, bits), Register(bits))
-            found += pairs * Demand.of(Multiplexer(2, level), Register(level + 1))
-            found += delayed((bits + level) * (left % 2), 1)
+            demand += pairs * Demand.of(Comparator(bits), Multiplexer(2, bits), Register(bits))
+            demand += pairs * Demand.of(Multiplexer(2, level), Register(level + 1))
+            demand += delayed((bits + level) * (left % 2), 1)
             left, level = left - pairs, level + 1
         if self.operand.channels % lanes:
-            found += delayed(1, max(0, levels - 1)) + Demand.of(LogicFunction(2, levels))
-        return found + Demand.of(Register(bits + levels), Adder(index), Register(index))
+            demand += delayed(1, max(0, levels - 1)) + Demand.of(LogicFunction(2, levels))
+        return demand + Demand.of(Register(bits + levels), Adder(index), Register(index))
 
     def core(self, folding: ArgMaxFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.argmax import ArgMax as Circuit

@@ -80,7 +80,7 @@ class Concat(Operator[EvenFolding]):
         """
         shapes, (result,) = [operand.shape for operand in self.operands_], self.results()
         part = np.concatenate([np.full(shape, k) for k, shape in enumerate(shapes)], axis=self.axis)
-        place = np.concatenate([np.arange(np.prod(shape)).reshape(shape) for shape in shapes], axis=self.axis)
+        positions = np.concatenate([np.arange(np.prod(shape)).reshape(shape) for shape in shapes], axis=self.axis)
         if port != "o":
             k = self.inputs.index(port)
             if order.shape != shapes[k]:
@@ -88,11 +88,11 @@ class Concat(Operator[EvenFolding]):
             source = np.arange(result.size).reshape(result.shape)
             source[part == k] = source[part == k][order.source]
             return self, {port: order, "o": Permutation(result.shape, source.reshape(-1))}
-        part, place = (numbers.reshape(-1)[order.source].reshape(order.shape) for numbers in (part, place))
+        part, positions = (numbers.reshape(-1)[order.source].reshape(order.shape) for numbers in (part, positions))
         for axis in (ROWS, COLUMNS, CHANNELS):
             slabs = np.moveaxis(part, axis, 0).reshape(order.shape[axis], -1)
             if (slabs == slabs[:, :1]).all() and (np.diff(slabs[:, 0]) >= 0).all():
-                pieces = [place.compress(slabs[:, 0] == k, axis) for k in range(len(shapes))]
+                pieces = [positions.compress(slabs[:, 0] == k, axis) for k in range(len(shapes))]
                 orders = [Permutation(_shape(piece), piece.reshape(-1)) for piece in pieces]
                 operands = (replace(t, shape=o.shape) for t, o in zip(self.operands_, orders, strict=True))
                 return Concat(tuple(operands), axis), dict(zip(self.inputs, orders, strict=True)) | {"o": order}
@@ -131,15 +131,15 @@ class Concat(Operator[EvenFolding]):
         """
         least = -(-self.results()[0].size // interval)
         beside = [order.lanes for order in (given, wanted) if order is not None]
-        fewest, found = 0, 0
+        fewest, count = 0, 0
         for lanes in range(least, self.operands_[0].channels + 1):
             folding = EvenFolding(lanes)
             if not self.aligned(lanes) or (cycles := self.cycles(folding)) > interval:
                 continue
             faster = not fewest or cycles < fewest
             if faster:
-                fewest, found = cycles, found + 1
-            if lanes in beside or (faster and found <= MAX_ALTERNATIVES):
+                fewest, count = cycles, count + 1
+            if lanes in beside or (faster and count <= MAX_ALTERNATIVES):
                 yield folding
 
     def schedule(self, folding: EvenFolding) -> Schedule:
@@ -156,10 +156,10 @@ class Concat(Operator[EvenFolding]):
     def demand(self, folding: EvenFolding) -> Demand:
         inputs, (_, beats) = len(self.operands_), self.turns(folding)
         index, width = counted(sum(beats)), folding.lanes * self.results()[0].dtype.bits
-        found = engine((sum(beats),), inputs=inputs, some_pop=inputs, exclusive=True) + delayed(1, 1)
+        demand = engine((sum(beats),), inputs=inputs, some_pop=inputs, exclusive=True) + delayed(1, 1)
         chosen = Demand.of(Register(counted(inputs)))
-        found += chosen + chosen.copied(folding.lanes) + Demand.of(LogicFunction(index, inputs))
-        return found + Demand.of(Multiplexer(inputs, width), Register(width))
+        demand += chosen + chosen.copied(folding.lanes) + Demand.of(LogicFunction(index, inputs))
+        return demand + Demand.of(Multiplexer(inputs, width), Register(width))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.concat import Concat as Circuit

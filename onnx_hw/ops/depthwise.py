@@ -207,7 +207,7 @@ class Depthwise(Operator[DepthwiseFolding]):
         return self.output_orders(folding)[0].width
 
     def demand(self, folding: DepthwiseFolding) -> Demand:
-        bits, weight, made = self.operand.dtype.bits, self.weight_type.bits, self._result.dtype.bits
+        bits, weight, result_bits = self.operand.dtype.bits, self.weight_type.bits, self._result.dtype.bits
         taps, chunks, lanes = self.sliding.taps, self.chunks(folding), self.lanes(folding)
         fetch = Fetch(
             self.sliding,
@@ -220,15 +220,15 @@ class Depthwise(Operator[DepthwiseFolding]):
             turns=max(1, self.multiplier // folding.out_lanes),
             pushes=taps == 1,
         )
-        found = sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0])
-        found += delayed(1, self.LATENCY + self.LATENCY - 2) + delayed(2, 1).copied(lanes)
-        found += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
-        found += weights(weight, folding.out_lanes, chunks * taps, waits=2)
+        demand = sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0])
+        demand += delayed(1, self.LATENCY + self.LATENCY - 2) + delayed(2, 1).copied(lanes)
+        demand += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
+        demand += weights(weight, folding.out_lanes, chunks * taps, waits=2)
         if folding.in_logic and chunks * taps == 1:
-            found += folding.out_pixels * known_products_demand(bits, self.weights)
+            demand += folding.out_pixels * known_products_demand(bits, self.weights)
         else:
-            found += self._products(folding)
-        return found + lanes * (delayed(bits + weight, 1) + accumulator(made))
+            demand += self._products(folding)
+        return demand + lanes * (delayed(bits + weight, 1) + accumulator(result_bits))
 
     def demand_at_least(self, folding: DepthwiseFolding) -> Demand:
         return Demand() if folding.in_logic else self._products(folding)

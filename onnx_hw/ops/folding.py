@@ -57,8 +57,8 @@ class Folding(ABC):
 
     def said(self) -> dict[str, int | MultiplierKind]:
         """Return the fields but those that have their default."""
-        given = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
-        return {name: value for name, (value, default) in given.items() if value != default}
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {name: value for name, (value, default) in values.items() if value != default}
 
     @abstractmethod
     def input_order(self, tensor: Tensor) -> Order:

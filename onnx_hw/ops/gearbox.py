@@ -64,10 +64,10 @@ class Gearbox(Ring[GearboxFolding]):
 
     def turns(self, folding: GearboxFolding) -> tuple[int, np.ndarray, np.ndarray]:
         """Return the turns of the ring: one for each pixel group."""
-        channels, (given, made) = self.operand.channels, (folding.in_lanes, folding.out_lanes)
-        last = np.minimum(np.arange(made, channels + made, made), channels) - 1
-        needs = last // given
-        whole = last + 1 == np.minimum((needs + 1) * given, channels)  # nothing is left in what it needs
+        channels, (in_lanes, out_lanes) = self.operand.channels, (folding.in_lanes, folding.out_lanes)
+        last = np.minimum(np.arange(out_lanes, channels + out_lanes, out_lanes), channels) - 1
+        needs = last // in_lanes
+        whole = last + 1 == np.minimum((needs + 1) * in_lanes, channels)  # nothing is left in what it needs
         return self.input_orders(folding)[0].pixel_groups, needs, needs + whole
 
     def full_rate_capacity(self, folding: GearboxFolding) -> int:
@@ -84,39 +84,39 @@ class Gearbox(Ring[GearboxFolding]):
             yield folding
 
     def demand(self, folding: GearboxFolding) -> Demand:
-        (given,), (made,) = self.input_orders(folding), self.output_orders(folding)
+        (entering,), (leaving,) = self.input_orders(folding), self.output_orders(folding)
         block = lcm(folding.in_lanes, folding.out_lanes)
-        stores, reads = (min(order.groups, block // order.lanes) for order in (given, made))
+        stores, reads = (min(order.groups, block // order.lanes) for order in (entering, leaving))
         capacity = self.stored_beats(folding)
-        blocks = _blocks(given.groups, stores, capacity)
+        blocks = _blocks(entering.groups, stores, capacity)
         group = gcd(folding.in_lanes, folding.out_lanes)
         size = group * folding.pixels * self.operand.dtype.bits
         _, needs, freed = self.turns(folding)
-        grows = np.diff(needs, append=needs[0] + given.groups)
+        grows = np.diff(needs, append=needs[0] + entering.groups)
         gives = np.diff(freed, prepend=0)
-        found = engine((given.groups,), conditions=1) + engine((made.groups,), inputs=0, conditions=1)
-        found += shared_buffer(2 * given.groups + capacity, grows.tolist(), gives.tolist())
-        index = counted(made.groups)
-        found += decoded(grows.tolist(), index) + decoded(gives.tolist(), index)
-        for order, places in ((given, stores), (made, reads)):
-            found += position(blocks) + position(places)
-            found += decoded((0, 1) if order.groups > 1 else (0,), counted(order.groups))
+        demand = engine((entering.groups,), conditions=1) + engine((leaving.groups,), inputs=0, conditions=1)
+        demand += shared_buffer(2 * entering.groups + capacity, grows.tolist(), gives.tolist())
+        index = counted(leaving.groups)
+        demand += decoded(grows.tolist(), index) + decoded(gives.tolist(), index)
+        for order, places in ((entering, stores), (leaving, reads)):
+            demand += position(blocks) + position(places)
+            demand += decoded((0, 1) if order.groups > 1 else (0,), counted(order.groups))
         stored, chosen = (lanes // group * size for lanes in (folding.in_lanes, folding.out_lanes))
-        found += delayed(stored, 1) + delayed(1, self.LATENCY) + delayed(counted(reads), 1)
+        demand += delayed(stored, 1) + delayed(1, self.LATENCY) + delayed(counted(reads), 1)
         rings = self._read(folding, stores, reads).items()
         for read, count in rings:
-            found += count * (stored_words(read, max(2, blocks)) + copied(1, read))
+            demand += count * (stored_words(read, max(2, blocks)) + copied(1, read))
         parts = sum(count * -(-read // BITS_PER_COPY) for read, count in rings)
-        found += delayed(2 * counted(blocks), 1).copied(parts)
-        found += Demand.of(LogicFunction(1 + counted(stores), stores if stores > 1 else 0))
-        return found + Demand.of(Multiplexer(reads, chosen), Register(chosen)) + copied(counted(reads), chosen)
+        demand += delayed(2 * counted(blocks), 1).copied(parts)
+        demand += Demand.of(LogicFunction(1 + counted(stores), stores if stores > 1 else 0))
+        return demand + Demand.of(Multiplexer(reads, chosen), Register(chosen)) + copied(counted(reads), chosen)
 
     def demand_at_least(self, folding: GearboxFolding) -> Demand:
         """Return the demand of the ring, and of what chooses from it."""
-        (given,), (made,) = self.input_orders(folding), self.output_orders(folding)
+        (entering,), (leaving,) = self.input_orders(folding), self.output_orders(folding)
         block = lcm(folding.in_lanes, folding.out_lanes)
-        stores, reads = (min(order.groups, block // order.lanes) for order in (given, made))
-        blocks = max(2, _blocks(given.groups, stores, self.stored_beats(folding)))
+        stores, reads = (min(order.groups, block // order.lanes) for order in (entering, leaving))
+        blocks = max(2, _blocks(entering.groups, stores, self.stored_beats(folding)))
         read = self._read(folding, stores, reads).items()
         ring = sum((count * stored_words(bits, blocks) for bits, count in read), Demand()).parts
         chosen = folding.out_lanes * folding.pixels * self.operand.dtype.bits
@@ -129,8 +129,8 @@ class Gearbox(Ring[GearboxFolding]):
         bits, most = folding.pixels * self.operand.dtype.bits, reads * folding.out_lanes
         whole = min(stores, most // folding.in_lanes)
         part = (most - whole * folding.in_lanes) * bits if whole < stores else 0
-        found = {folding.in_lanes * bits: whole, part: whole < stores, 0: stores - whole - (part > 0)}
-        return {read: count for read, count in found.items() if count}
+        stores_by_bits = {folding.in_lanes * bits: whole, part: whole < stores, 0: stores - whole - (part > 0)}
+        return {read: count for read, count in stores_by_bits.items() if count}
 
     def core(self, folding: GearboxFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.gearbox import Gearbox as Circuit

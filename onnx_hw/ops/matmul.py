@@ -91,16 +91,16 @@ class MatMul(Operator[MatMulFolding]):
     folding_type = MatMulFolding
 
     def __post_init__(self) -> None:
-        wanted = f"{self.operand.channels}) for {self.operand!r}"
+        expected = f"{self.operand.channels}) for {self.operand!r}"
         shape = self.weights.shape
         if isinstance(self.weights, Tensor):
             if shape != (1, shape[1], self.operand.channels):
-                raise ValueError(f"weights must be (1, outputs, {wanted}, not {shape}")
+                raise ValueError(f"weights must be (1, outputs, {expected}, not {shape}")
             if self.capacity is not None and self.capacity < 1:
                 raise ValueError(f"a buffer must hold the weights of at least one group, not of {self.capacity}")
             return
         if len(shape) != 2 or shape[1] != self.operand.channels:
-            raise ValueError(f"weights must be (outputs, {wanted}, not {shape}")
+            raise ValueError(f"weights must be (outputs, {expected}, not {shape}")
         if self.capacity is not None:
             raise ValueError("only weights that come are kept in a buffer, constant ones are there")
 
@@ -363,25 +363,25 @@ def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
         beats,
     )
     index = counted(groups) + counted(beats)
-    found = engine(loops, conditions=int(operator.has_dynamic_weights), some_pop=groups > 1, some_push=beats > 1)
-    found += decoded((0, 1) if beats > 1 else (0,), counted(beats))
-    found += delayed(1, 3 * latency - 4) + delayed(2, 1).copied(results)
-    found += _vectors(operator, folding, index)
+    demand = engine(loops, conditions=int(operator.has_dynamic_weights), some_pop=groups > 1, some_push=beats > 1)
+    demand += decoded((0, 1) if beats > 1 else (0,), counted(beats))
+    demand += delayed(1, 3 * latency - 4) + delayed(2, 1).copied(results)
+    demand += _vectors(operator, folding, index)
     lanes = folding.in_lanes * folding.out_lanes
     if operator.has_dynamic_weights:
-        found += _buffer(operator, folding)
+        demand += _buffer(operator, folding)
     else:
-        found += weights(operator.weight_type.bits, lanes, groups * beats, waits=1)
+        demand += weights(operator.weight_type.bits, lanes, groups * beats, waits=1)
     operand, weight = operator.operand.dtype, operator.weight_type
     if folding.in_logic and not operator.has_dynamic_weights and groups * beats == 1:
-        found += folding.pixels * known_products_demand(operand.bits, operator.constants)
+        demand += folding.pixels * known_products_demand(operand.bits, operator.constants)
     else:
-        found += products(operator, folding)
+        demand += products(operator, folding)
     if not folding.in_logic:
         taken = lanes * weight.bits if operator.has_dynamic_weights else unlike(lanes * weight.bits, groups * beats)
         fresh = folding.in_lanes * folding.pixels * operand.bits + taken
-        found += Demand.of(Shared(lanes * folding.pixels * (operand.bits + weight.bits) - fresh))
-    return found + results * _dot(operator, folding)
+        demand += Demand.of(Shared(lanes * folding.pixels * (operand.bits + weight.bits) - fresh))
+    return demand + results * _dot(operator, folding)
 
 
 def products(operator: MatMul, folding: MatMulFolding) -> Demand:
@@ -397,24 +397,28 @@ def _vectors(operator: MatMul, folding: MatMulFolding, index: int) -> Demand:
     copies = delayed(width, 1).copied(-(-folding.out_lanes // RESULTS_PER_VECTOR_COPY))
     if groups == 1:
         return delayed(width, 4) + copies
-    found = delayed(counted(beats), 1) + memories(width, max(2, beats)) + Demand.of(LogicFunction(2))
-    found += delayed((1 + counted(beats)) * memory_parts(width, beats), 1)
-    found += decoded((0, 1), index) + delayed(1, 2) + copied(1, width)
-    return found + delayed(width, 5) + Demand.of(Multiplexer(2, width)) + copies
+    demand = delayed(counted(beats), 1) + memories(width, max(2, beats)) + Demand.of(LogicFunction(2))
+    demand += delayed((1 + counted(beats)) * memory_parts(width, beats), 1)
+    demand += decoded((0, 1), index) + delayed(1, 2) + copied(1, width)
+    return demand + delayed(width, 5) + Demand.of(Multiplexer(2, width)) + copies
 
 
 def _dot(operator: MatMul, folding: MatMulFolding) -> Demand:
     """Return the demand of one result: a register behind each product, an adder tree and an accumulator."""
-    operand, weight, made = operator.operand.dtype.bits, operator.weight_type.bits, operator.results()[0].dtype.bits
-    found = delayed(folding.in_lanes * (operand + weight), 1)
-    terms = [min(operand + weight, made)] * folding.in_lanes
+    operand, weight, result_bits = (
+        operator.operand.dtype.bits,
+        operator.weight_type.bits,
+        operator.results()[0].dtype.bits,
+    )
+    demand = delayed(folding.in_lanes * (operand + weight), 1)
+    terms = [min(operand + weight, result_bits)] * folding.in_lanes
     while len(terms) > 1:
-        sums = [min(max(pair) + 1, made) for pair in zip(terms[::2], terms[1::2], strict=False)]
-        found += Demand(tuple((part, 1) for bits in sums for part in (Adder(bits), Register(bits))))
+        sums = [min(max(pair) + 1, result_bits) for pair in zip(terms[::2], terms[1::2], strict=False)]
+        demand += Demand(tuple((part, 1) for bits in sums for part in (Adder(bits), Register(bits))))
         rest = terms[len(terms) & ~1 :]
-        found += delayed(sum(rest), 1)
+        demand += delayed(sum(rest), 1)
         terms = sums + rest
-    return found + accumulator(made)
+    return demand + accumulator(result_bits)
 
 
 def _buffer(operator: MatMul, folding: MatMulFolding) -> Demand:
@@ -424,15 +428,15 @@ def _buffer(operator: MatMul, folding: MatMulFolding) -> Demand:
     width = operator.weight_words(folding).width * operator.weight_type.bits
     tiles = operator.tiles(folding) if operator.held(folding) else 1
     address = counted(depth)
-    found = engine((beats,), conditions=1) + shared_buffer(depth + words + 1, (1, 1 - words), (0, beats))
-    found += 2 * position(depth) + delayed(2 * address, 1) + delayed(1, 1) + delayed(2 * width, 1)
-    found += 2 * decoded((0, 1) if words > 1 else (0,), counted(words))
+    demand = engine((beats,), conditions=1) + shared_buffer(depth + words + 1, (1, 1 - words), (0, beats))
+    demand += 2 * position(depth) + delayed(2 * address, 1) + delayed(1, 1) + delayed(2 * width, 1)
+    demand += 2 * decoded((0, 1) if words > 1 else (0,), counted(words))
     if beats * folding.in_lanes > operator.operand.channels:
-        found += delayed(1, 2) + Demand.of(LogicFunction(2, width // folding.in_lanes))
+        demand += delayed(1, 2) + Demand.of(LogicFunction(2, width // folding.in_lanes))
     if tiles > 1 and words > 1:
-        found += 2 * Demand.of(Adder(address), Multiplexer(2, address))
+        demand += 2 * Demand.of(Adder(address), Multiplexer(2, address))
     step = max(1, memory_reach(depth) // operator.weight_type.bits) * operator.weight_type.bits
     for first in range(0, width, step):
         part = min(step, width - first)
-        found += delayed(1 + 2 * address, 1) + Demand.of(Memory(part, max(2, depth))) + delayed(2 * part, 1)
-    return found
+        demand += delayed(1 + 2 * address, 1) + Demand.of(Memory(part, max(2, depth))) + delayed(2 * part, 1)
+    return demand

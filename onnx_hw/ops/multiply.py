@@ -60,9 +60,9 @@ class Multiply(Operator[MultiplyFolding]):
         widest = max(factor.bits for factor in self.factors())
         if widest > WIDEST_FACTOR:
             raise ValueError(f"a factor must have at most {WIDEST_FACTOR} bits, not {widest}")
-        made = self.results()[0].dtype.bits
-        if made > WIDEST_PRODUCT:
-            raise ValueError(f"a product must have at most {WIDEST_PRODUCT} bits, not {made}")
+        result = self.results()[0].dtype.bits
+        if result > WIDEST_PRODUCT:
+            raise ValueError(f"a product must have at most {WIDEST_PRODUCT} bits, not {result}")
 
     def _factor_ranges(self) -> list[tuple[int, int]]:
         operands = zip((self.a, self.b), self.offsets, strict=True)
@@ -125,19 +125,19 @@ class Multiply(Operator[MultiplyFolding]):
         """Offsets, the products of limbs, their sums."""
         factors = self.factors()
         a, b = (factor.bits for factor in factors)
-        made, found = self.results()[0].dtype.bits, Demand()
+        result_bits, demand = self.results()[0].dtype.bits, Demand()
         for bits, offset in zip((a, b), self.offsets, strict=True):
             if any(self.offsets):
-                found += added(bits) if offset else delayed(bits, 1)
+                demand += added(bits) if offset else delayed(bits, 1)
         if in_logic:
-            return found + product_demand(*factors, in_logic=True)
+            return demand + product_demand(*factors, in_logic=True)
         limbs = [[one] if one.bits <= LIMB else [Int(LIMB, False), Int(one.bits - LIMB, one.signed)] for one in factors]
-        found += Demand.of(*(Product(x.bits, y.bits, (x.signed, y.signed)) for x, y in product(*limbs)))
+        demand += Demand.of(*(Product(x.bits, y.bits, (x.signed, y.signed)) for x, y in product(*limbs)))
         if self.multipliers == 4:  # those of one low and one high limb are added while the others wait
-            found += delayed(made, 1) + added(max(a, b) + 1)
+            demand += delayed(result_bits, 1) + added(max(a, b) + 1)
         if self.multipliers > 1:
-            found += Demand.of(Adder(made - LIMB), Register(made))
-        return found
+            demand += Demand.of(Adder(result_bits - LIMB), Register(result_bits))
+        return demand
 
     def telling(self, folding: MultiplyFolding) -> TestVectors:
         return of_pairs(self, folding, folding.width)

@@ -206,14 +206,14 @@ class Operator(ABC, Generic[F]):
 
     def limits(self) -> dict[str, int]:
         """Return the most that each field of a folding may be, as far as it does not depend on the others."""
-        (given, *_), (made, *_) = self.operands(), self.results()
+        (operand, *_), (result, *_) = self.operands(), self.results()
         known = {
-            "lanes": given.channels,
-            "in_lanes": given.channels,
-            "out_lanes": made.channels,
-            "pixels": min(given.shape[1], made.shape[1]),
-            "in_pixels": given.shape[1],
-            "out_pixels": made.shape[1],
+            "lanes": operand.channels,
+            "in_lanes": operand.channels,
+            "out_lanes": result.channels,
+            "pixels": min(operand.shape[1], result.shape[1]),
+            "in_pixels": operand.shape[1],
+            "out_pixels": result.shape[1],
         }
         return {name: most for name, most in known.items() if name in self.folding_type.names()}
 

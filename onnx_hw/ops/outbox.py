@@ -32,18 +32,18 @@ def outbox_demand(width: int, depth: int, deepest_at_once: int = DEEPEST_IN_LUTR
         return Demand.of(Register(width + 3 + credits), LogicFunction(4, 4)) + strobes
     in_lutram = depth <= deepest_at_once
     address = max(1, (depth - in_lutram - 1).bit_length())
-    found = Demand.of(Register(2 * address), LoopCounter(1 << address), LoopCounter(1 << address))  # pointers
+    demand = Demand.of(Register(2 * address), LoopCounter(1 << address), LoopCounter(1 << address))  # pointers
     if in_lutram:
         flags, held, gates = 3, address + 1, 14
         memory = Memory(width, 1 << address, at_once=True, bypassed=True, parts=parts)
-        found += Demand.of(memory, Register(width)) + strobes
+        demand += Demand.of(memory, Register(width)) + strobes
     else:
         flags, held, gates = 6, credits, 16
-        found += Demand.of(Memory(width, 1 << address), Register(3 * width), LogicFunction(4, 2 * width))
+        demand += Demand.of(Memory(width, 1 << address), Register(3 * width), LogicFunction(4, 2 * width))
     if parts > 1:
-        found += copied(2 if in_lutram else 4, width) + Demand.of(LogicFunction(4, 1)).copied(2 + parts)
-    found += Demand.of(UpDown(credits), UpDown(held), Register(2 + credits + held + flags))
-    return found + Demand.of(LogicFunction(4, gates))
+        demand += copied(2 if in_lutram else 4, width) + Demand.of(LogicFunction(4, 1)).copied(2 + parts)
+    demand += Demand.of(UpDown(credits), UpDown(held), Register(2 + credits + held + flags))
+    return demand + Demand.of(LogicFunction(4, gates))
 
 
 def outbox_resources(

@@ -148,12 +148,12 @@ class Pool(Operator[SlidingFolding]):
             turns=1,
             pushes=taps == 1,
         )
-        found = sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0])
-        found += delayed(1, 2 * self.LATENCY - 2) + delayed(2, 1).copied(lanes)
-        found += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
+        demand = sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0])
+        demand += delayed(1, 2 * self.LATENCY - 2) + delayed(2, 1).copied(lanes)
+        demand += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
         if self.kind != "sum":
-            return found + lanes * maximum(bits)
-        return found + lanes * accumulator(self.results()[0].dtype.bits)
+            return demand + lanes * maximum(bits)
+        return demand + lanes * accumulator(self.results()[0].dtype.bits)
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.pool import Pool as Circuit

@@ -121,13 +121,13 @@ class Rearrange(Operator[RearrangeFolding]):
         """Return the same operator where both streams are in the usual order: a pixel is a beat, an unused place a
         channel.
         """
-        (given,), (made,) = self.input_orders(folding), self.output_orders(folding)
-        if _is_usual(given) and _is_usual(made):
+        (entering,), (leaving,) = self.input_orders(folding), self.output_orders(folding)
+        if _is_usual(entering) and _is_usual(leaving):
             return self
-        source = np.where(made.elements == UNUSED, -1, self.source[made.elements])
-        places = np.where(source < 0, -1, given.places.reshape(-1)[np.maximum(source, 0)])
-        operand = replace(self.operand, shape=(1, given.beats, given.width))
-        return Rearrange(operand, (1, made.beats, made.width), places.reshape(-1), self.fill, self.capacity)
+        source = np.where(leaving.elements == UNUSED, -1, self.source[leaving.elements])
+        places = np.where(source < 0, -1, entering.places.reshape(-1)[np.maximum(source, 0)])
+        operand = replace(self.operand, shape=(1, entering.beats, entering.width))
+        return Rearrange(operand, (1, leaving.beats, leaving.width), places.reshape(-1), self.fill, self.capacity)
 
     @cached_property
     def _plans(self) -> dict[RearrangeFolding, RearrangePlan]:
@@ -137,9 +137,9 @@ class Rearrange(Operator[RearrangeFolding]):
         """Return the loops of the reader; they do not depend on the capacity."""
         if folding not in self._plans:
             usual = self._by_beats(folding)
-            (given,), (made,) = usual.input_orders(whole := self._widths(folding)), usual.output_orders(whole)
-            walk = RearrangeTrace(*places(usual.source, given, made), given.beats, self.operand.dtype.bits)
-            self._plans[folding] = plan(walk, (usual.shape[0], made.row_groups, made.groups))
+            (entering,), (leaving,) = usual.input_orders(whole := self._widths(folding)), usual.output_orders(whole)
+            walk = RearrangeTrace(*places(usual.source, entering, leaving), entering.beats, self.operand.dtype.bits)
+            self._plans[folding] = plan(walk, (usual.shape[0], leaving.row_groups, leaving.groups))
         return self._plans[folding]
 
     def _widths(self, folding: RearrangeFolding) -> RearrangeFolding:
@@ -165,8 +165,8 @@ class Rearrange(Operator[RearrangeFolding]):
         """
         (result,) = self.results()
         in_lanes, out_lanes = (None if order is None else order.lanes for order in (given, wanted))
-        image, made = pixels_beside(self.operand, interval, given), pixels_beside(result, interval, wanted)
-        for beside in product(image, made):
+        image, result_pixels = pixels_beside(self.operand, interval, given), pixels_beside(result, interval, wanted)
+        for beside in product(image, result_pixels):
             least_in, least_out = map(fewest_lanes, (self.operand, result), (interval, interval), beside)
             if least_in is None or least_out is None:
                 continue

@@ -80,20 +80,20 @@ def ports(streams: np.ndarray, lanes: np.ndarray) -> list[RingPort]:
         streams: the beats of each lane.
         lanes: see ``places``.
     """
-    found: list[RingPort] = []
+    ports: list[RingPort] = []
     for stream, lane in zip(streams, lanes.T, strict=True):
         real = stream >= 0
         if not real.any():
             continue
         wanted = frozenset(np.flatnonzero(np.bincount(lane[real])).tolist())
-        for k, port in enumerate(found):
+        for k, port in enumerate(ports):
             if ((stream == port.beats) | ~(real & port.reads)).all():
                 merged = np.maximum(port.beats, stream)
-                found[k] = RingPort(merged, port.stored | wanted)
+                ports[k] = RingPort(merged, port.stored | wanted)
                 break
         else:
-            found.append(RingPort(np.maximum(stream, FILL), wanted))
-    return found
+            ports.append(RingPort(np.maximum(stream, FILL), wanted))
+    return ports
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +218,7 @@ class RearrangePlan:
 
 def plan(walk: RearrangeTrace, natural: Loops) -> RearrangePlan:
     """Return the cheapest of the loops that separate the data; the natural ones where they do and have many turns."""
-    found = []
+    plans = []
     for loops in _candidates(walk.operations, natural):
         tables = _tables(walk, loops)
         if tables is None:
@@ -228,10 +228,10 @@ def plan(walk: RearrangeTrace, natural: Loops) -> RearrangePlan:
             return one
         if one.resources(one.turns.rate_capacity).bram >= MAX_BLOCK_RAMS:
             return one
-        found.append(one)
-        if len(found) == MAX_CANDIDATES:
+        plans.append(one)
+        if len(plans) == MAX_CANDIDATES:
             break
-    found.append(
+    plans.append(
         RearrangePlan(walk, last := (1, 1, walk.operations), walk.turns(1), _tables(walk, last) or Resources())
     )
 
@@ -239,7 +239,7 @@ def plan(walk: RearrangeTrace, natural: Loops) -> RearrangePlan:
         used = one.resources(one.turns.rate_capacity)
         return used.lut + LUTS_PER_BLOCK_RAM * used.bram
 
-    return min(found, key=cost)
+    return min(plans, key=cost)
 
 
 def _candidates(operations: int, natural: Loops) -> Iterator[Loops]:

@@ -88,17 +88,17 @@ class Reduce(Operator[EvenFolding]):
 
     def demand(self, folding: EvenFolding) -> Demand:
         lanes, chunks = folding.lanes, self.input_orders(folding)[0].groups
-        bits, made = self.operand.dtype.bits, self.results()[0].dtype.bits
+        bits, result_bits = self.operand.dtype.bits, self.results()[0].dtype.bits
         index = counted(self.operand.pixels) + counted(chunks)
-        found = engine((self.operand.pixels, chunks), some_push=self.operand.pixels > 1)
+        demand = engine((self.operand.pixels, chunks), some_push=self.operand.pixels > 1)
         early = chunks >= CHUNKS_IN_FLIGHT
         controls = delayed(2 + 2 * counted(chunks) + early * (1 + counted(chunks)), 1).copied(lanes)
-        found += decoded((0, 1), index) + controls + delayed(counted(chunks) + 2, 1)
-        found += delayed(lanes * bits, 1)
-        found += lanes * Demand.of(Memory(made, chunks, at_once=not early, in_logic=True))
+        demand += decoded((0, 1), index) + controls + delayed(counted(chunks) + 2, 1)
+        demand += delayed(lanes * bits, 1)
+        demand += lanes * Demand.of(Memory(result_bits, chunks, at_once=not early, in_logic=True))
         if self.kind != "sum":
-            return found + lanes * maximum(bits, chosen=1 < chunks < CHUNKS_IN_FLIGHT)
-        return found + lanes * (added(made) + Demand.of(LogicFunction(2, made)))
+            return demand + lanes * maximum(bits, chosen=1 < chunks < CHUNKS_IN_FLIGHT)
+        return demand + lanes * (added(result_bits) + Demand.of(LogicFunction(2, result_bits)))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.reduce import Reduce as Circuit

@@ -80,11 +80,11 @@ class Regroup(Ring[RegroupFolding]):
     def turns(self, folding: RegroupFolding) -> tuple[int, np.ndarray, np.ndarray]:
         """Return the turns of the ring: one for each row."""
         row_of_pixels = replace(self.operand, shape=(1, *self.operand.shape[1:]))
-        given, made = folding.input_order(row_of_pixels), folding.output_order(row_of_pixels)
-        places = given.places.reshape(-1) // given.width
-        beats = np.where(made.elements == UNUSED, -1, places[made.elements]).max(axis=1)
+        entering, leaving = folding.input_order(row_of_pixels), folding.output_order(row_of_pixels)
+        places = entering.places.reshape(-1) // entering.width
+        beats = np.where(leaving.elements == UNUSED, -1, places[leaving.elements]).max(axis=1)
         needs = np.maximum.accumulate(beats)
-        column = made.elements[:, 0] // self.operand.channels
+        column = leaving.elements[:, 0] // self.operand.channels
         group = column // max(folding.in_pixels, folding.out_pixels)
         ends = np.append(group[1:] != group[:-1], True)
         return self.operand.shape[0], needs, np.maximum.accumulate(np.where(ends, needs + 1, 0))
@@ -94,44 +94,47 @@ class Regroup(Ring[RegroupFolding]):
         return 2 * self.input_orders(folding)[0].groups * max(1, folding.out_pixels // folding.in_pixels)
 
     def demand(self, folding: RegroupFolding) -> Demand:
-        (given,), (made,) = self.input_orders(folding), self.output_orders(folding)
+        (entering,), (leaving,) = self.input_orders(folding), self.output_orders(folding)
         gathers = folding.in_pixels <= folding.out_pixels
         fewer, more = sorted((folding.in_pixels, folding.out_pixels))
         pixels, size = more // fewer, fewer * folding.lanes * self.operand.dtype.bits
-        beats, capacity = given.groups, self.stored_beats(folding)
+        beats, capacity = entering.groups, self.stored_beats(folding)
         _, needs, freed = self.turns(folding)
-        period = beats * (given if gathers else made).row_groups if self.operand.shape[1] % more else beats * pixels
+        period = (
+            beats * (entering if gathers else leaving).row_groups if self.operand.shape[1] % more else beats * pixels
+        )
         loops = [
-            -(-self.operand.shape[1] // order.pixels) if self.operand.shape[1] % more else 1 for order in (given, made)
+            -(-self.operand.shape[1] // order.pixels) if self.operand.shape[1] % more else 1
+            for order in (entering, leaving)
         ]
         if not self.operand.shape[1] % more:
             loops = [pixels, 1] if gathers else [1, pixels]
         grows = np.diff(needs, append=needs[0] + max(1, period))[: len(needs)].tolist()
         gives = np.diff(freed, prepend=0).tolist()
-        found = engine((loops[0], beats), conditions=1) + engine((loops[1], beats), inputs=0, conditions=1)
+        demand = engine((loops[0], beats), conditions=1) + engine((loops[1], beats), inputs=0, conditions=1)
         index = counted(loops[1]) + counted(beats)
         span = 2 * beats * (pixels if gathers else 1) + capacity + 1
-        found += shared_buffer(span, grows, gives) + decoded([int(g > 1) for g in grows], index)
-        found += decoded([int(g > 0) for g in gives], index)
+        demand += shared_buffer(span, grows, gives) + decoded([int(g > 1) for g in grows], index)
+        demand += decoded([int(g > 0) for g in gives], index)
         groups = max(2, -(-capacity // (beats * (pixels if gathers else 1))))
         for slots in (pixels if gathers else 1, 1 if gathers else pixels):
-            found += (
+            demand += (
                 position(groups) + delayed(counted(beats), 1) + decoded((0, 1) if beats > 1 else (0,), counted(beats))
             )
-            found += delayed(counted(slots), 1)
+            demand += delayed(counted(slots), 1)
         words = 1 << counted(groups) + counted(beats)
         data = size if gathers else pixels * size
-        found += delayed(data, 1) + delayed(1, self.LATENCY)
+        demand += delayed(data, 1) + delayed(1, self.LATENCY)
         parts = -(-size // BITS_PER_COPY)
-        found += delayed(2 * counted(words), 1).copied(pixels * parts)
-        found += pixels * copied(1, size) if gathers else delayed(1, 1).copied(pixels * parts)
-        found += pixels * (
+        demand += delayed(2 * counted(words), 1).copied(pixels * parts)
+        demand += pixels * copied(1, size) if gathers else delayed(1, 1).copied(pixels * parts)
+        demand += pixels * (
             stored_words(size, words)
             + Demand.of(LogicFunction(counted(pixels) + 1) if gathers and pixels > 1 else Register(0))
         )
         if gathers:
-            return found + delayed(pixels * size, 1)
-        return found + Demand.of(Register(size), Multiplexer(pixels, size)) + copied(counted(pixels), size)
+            return demand + delayed(pixels * size, 1)
+        return demand + Demand.of(Register(size), Multiplexer(pixels, size)) + copied(counted(pixels), size)
 
     def core(self, folding: RegroupFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.regroup import Regroup as Circuit

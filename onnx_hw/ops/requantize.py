@@ -111,10 +111,10 @@ class Monotone(Operator[RequantizeFolding]):
         """
         if isinstance(self.circuit, MultiplyAddShift):
             return self.circuit
-        found = find(self.exact)
-        if found is not None:
-            prove(found, self.exact)
-        return found
+        arithmetic = find(self.exact)
+        if arithmetic is not None:
+            prove(arithmetic, self.exact)
+        return arithmetic
 
     def circuit_of(self, folding: RequantizeFolding) -> Requantizer:
         """Return the arithmetic under a folding."""

@@ -56,22 +56,22 @@ def requantizer_memories(circuit: Requantizer, channels: np.ndarray, pixels: int
         pixels: side by side, each with memories of its own.
         steps: in which a beat is multiplied.
     """
-    found: dict[str, RomImage] = {}
+    images: dict[str, RomImage] = {}
     for lane, column in enumerate(np.tile(channels, pixels).T):
         match circuit:
             case TableRequantizer():
                 entries = _rows(circuit.entries, column)
                 bits = Int.holding(min(int(entries.min()), -1), int(entries.max())).bits
-                found[f"lane{lane}_table"] = RomImage(entries.reshape(-1, 1), bits, True, "entry of a table")
+                images[f"lane{lane}_table"] = RomImage(entries.reshape(-1, 1), bits, True, "entry of a table")
             case ThresholdRequantizer():
                 rows, clamp = _rows(circuit.thresholds, column), circuit.clamp
                 for step in range(circuit.depth):
                     visited = rows[:, (1 << step) - 1 :: 2 << step].reshape(-1, 1)
-                    found[f"lane{lane}_step{step}"] = RomImage(visited, clamp.bits, clamp.signed, "threshold")
+                    images[f"lane{lane}_step{step}"] = RomImage(visited, clamp.bits, clamp.signed, "threshold")
             case MultiplyAddShift():
                 words, bits = _constants(circuit, column, steps)
-                found[f"lane{lane}_constants"] = RomImage(words, bits, False, "multiplier and addend")
-    return found
+                images[f"lane{lane}_constants"] = RomImage(words, bits, False, "multiplier and addend")
+    return images
 
 
 def _rows(rows: np.ndarray, channels: np.ndarray) -> np.ndarray:

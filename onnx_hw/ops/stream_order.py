@@ -165,9 +165,9 @@ class Order:
         if self._as_stored:
             return np.arange(self.tensor.size).reshape(self.tensor.shape)
         flat = self.elements[: self.beats // self.times].reshape(-1)
-        found = np.empty(self.tensor.size, dtype=np.int64)
-        found[flat[flat != UNUSED]] = np.flatnonzero(flat != UNUSED)
-        return found.reshape(self.tensor.shape)
+        tiles = np.empty(self.tensor.size, dtype=np.int64)
+        tiles[flat[flat != UNUSED]] = np.flatnonzero(flat != UNUSED)
+        return tiles.reshape(self.tensor.shape)
 
     def used(self, beats: int) -> np.ndarray:
         """Return which places of consecutive beats, from the first of a frame on, hold an element: (beats,
@@ -242,7 +242,7 @@ class HostOrder:
         >>> HostOrder((3, 4), np.arange(12).reshape(3, 4).T.reshape(-1)).loops
         ((4, 1), (3, 4))
         """
-        found: list[tuple[int, int]] = []
+        loops: list[tuple[int, int]] = []
         places = self.source
         if places.size == 1:
             return ((1, 1),)
@@ -253,9 +253,9 @@ class HostOrder:
             turns = int(np.gcd.reduce([places.size, *(np.flatnonzero(steps != steps[0]) + 1)]))
             if turns == 1:
                 return ()
-            found.append((turns, int(steps[0])))
+            loops.append((turns, int(steps[0])))
             places = places[::turns]
-        return tuple(reversed(found))
+        return tuple(reversed(loops))
 
     def entering(self, array: np.ndarray) -> np.ndarray:
         """Return the array's elements as the stream carries them: (size,)."""

@@ -167,8 +167,8 @@ def of_pairs(operator: _OfTwo, folding: Any, lanes: int = 0) -> TestVectors:
     frames = tuple(turned[:, :, k].reshape(FRAMES, 1, pixels, channels) for k in range(2))
     a, b = (replace(operand, shape=(1, pixels, channels)) for operand in operator.operands())
     wide: Any = replace(operator, a=a, b=b)  # type: ignore[type-var]
-    made = wide.golden(*frames)[0]
-    ends = sum(int((made == end).any(axis=(0, 1, 2)).sum()) for end in result.range)
+    results = wide.golden(*frames)[0]
+    ends = sum(int((results == end).any(axis=(0, 1, 2)).sum()) for end in result.range)
     shown = None if wide.illegal(folding) else wide
     return TestVectors(shown, frames, ends=ends, of_ends=2 * channels, lanes=lanes)
 

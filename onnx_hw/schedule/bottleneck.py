@@ -60,9 +60,9 @@ def _what_else(offers: Offers, budget: Budget, interval: int, cost: Cost) -> str
     for field, name in RESOURCES.items():
         bound = None if field == "mac_lanes" else getattr(budget, field)
         without: dict[str, Any] = {field: None}
-        found = None if bound is None else fold(offers, interval, replace(budget, **without))
-        if found is not None and bound is not None:
-            need = amount(resources_of(offers.network, found, cost), field)
+        foldings = None if bound is None else fold(offers, interval, replace(budget, **without))
+        if foldings is not None and bound is not None:
+            need = amount(resources_of(offers.network, foldings, cost), field)
             if need > bound:
                 return f"at {interval:,} cycles a design needs {need:,} {name} of {bound:,}"
     return f"at {interval:,} cycles more than one thing is too little"

@@ -96,30 +96,37 @@ class Offers:
         """
         allowed = allowed_by(budget)
         self._too_wide = {node.name: {} for node in self.network.nodes}
-        found: Alternatives = {}
+        alternatives: Alternatives = {}
         for node in self.network.nodes:
-            found[node.name] = self._by_itself(node, interval)
-            if not found[node.name]:
+            alternatives[node.name] = self._by_itself(node, interval)
+            if not alternatives[node.name]:
                 return None
-        multiplying = {node.name: found[node.name] for node in self.network.nodes if node.operator.macs}
+        multiplying = {node.name: alternatives[node.name] for node in self.network.nodes if node.operator.macs}
         products = np.where(np.isin(list(RESOURCES), ("mac_lanes", "dsp")), allowed, np.inf)  # wider ones may need less
         few = _that_leave_enough(multiplying, products)  # of the rest
         if few is None:
             return None
-        found |= few
-        least = {name: used[:PRODUCTS] for name, used in _least_of_each(found).items()}
+        alternatives |= few
+        least = {name: used[:PRODUCTS] for name, used in _least_of_each(alternatives).items()}
         spare = allowed[:PRODUCTS] - sum(least.values(), NOTHING[:PRODUCTS])
         most = {name: used + spare for name, used in least.items()}
         for node in reversed(self.network.nodes):
-            self._meet(found, node, interval, [], self._wanted(found, node), most[node.name])
+            self._meet(alternatives, node, interval, [], self._wanted(alternatives, node), most[node.name])
         for node in self.network.nodes:
-            self._meet(found, node, interval, self._given(found, node), self._wanted(found, node), most[node.name])
-        return _that_leave_enough(found, allowed)
+            self._meet(
+                alternatives,
+                node,
+                interval,
+                self._given(alternatives, node),
+                self._wanted(alternatives, node),
+                most[node.name],
+            )
+        return _that_leave_enough(alternatives, allowed)
 
     def least_by_themselves(self, interval: int) -> np.ndarray:
         """Return what nodes take at least, each asked by itself, without what lies between them: (resources,) int64."""
-        found = {node.name: self._by_itself(node, interval) for node in self.network.nodes}
-        least = _least_of_each({name: some for name, some in found.items() if some})
+        foldings = {node.name: self._by_itself(node, interval) for node in self.network.nodes}
+        least = _least_of_each({name: some for name, some in foldings.items() if some})
         return np.asarray(sum(least.values(), NOTHING))
 
     def least(self, node: NetworkNode, interval: int) -> np.ndarray | None:
@@ -147,19 +154,19 @@ class Offers:
         priced.
         """
         bounds = {folding: self._products_at_least(node, folding) for folding in foldings}
-        found: list[Alternative] = []
+        alternatives: list[Alternative] = []
         least = np.full(PRODUCTS, np.iinfo(np.int64).max)
         for folding in sorted(foldings, key=lambda folding: tuple(bounds[folding])):
             if (bounds[folding] <= least).any():
-                found.append(self._alternative(node, folding))
-                least = np.minimum(least, found[-1].used[:PRODUCTS])
-        return found
+                alternatives.append(self._alternative(node, folding))
+                least = np.minimum(least, alternatives[-1].used[:PRODUCTS])
+        return alternatives
 
     def between(self, given: Order, wanted: Order) -> Between:
         """Return the cost of what lies between neighbours."""
         part, alike = part_of(given, wanted)
-        found = between(self._cost, part, key_of(given), key_of(wanted))
-        return replace(found, cycles=found.cycles * alike) if found.cycles else found
+        converters = between(self._cost, part, key_of(given), key_of(wanted))
+        return replace(converters, cycles=converters.cycles * alike) if converters.cycles else converters
 
     def between_at_least(self, given: Order, wanted: Order) -> Between:
         """Return a lower bound of the cost between neighbours, which is found sooner."""
@@ -209,15 +216,15 @@ class Offers:
         return [self._alternative(node, folding) for folding in self._foldings_by_itself(node, interval)]
 
     def _foldings_by_itself(self, node: NetworkNode, interval: int) -> list[Folding]:
-        found = self._offered(node, interval, [None], [None])
-        if found and node.operator.macs and interval < self.least_cycles[1]:
+        foldings = self._offered(node, interval, [None], [None])
+        if foldings and node.operator.macs and interval < self.least_cycles[1]:
             operand = node.operator.operands()[0]
-            takes = (node.operator.input_orders(folding) for folding in found)
+            takes = (node.operator.input_orders(folding) for folding in foldings)
             least, row = min(order.pixels for orders in takes for order in orders[:1]), operand.shape[1]
             even = {pixels for pixels in range(1, row + 1) if row % pixels == 0 or pixels & (pixels - 1) == 0}
             more = {pixels for pixels in even if pixels > least}
-            found += self._offered(node, interval, [Order(operand, 1, pixels) for pixels in sorted(more)], [None])
-        return list(dict.fromkeys(found))
+            foldings += self._offered(node, interval, [Order(operand, 1, pixels) for pixels in sorted(more)], [None])
+        return list(dict.fromkeys(foldings))
 
     def _new(
         self, node: NetworkNode, interval: int, given: Order | None, wanted: Order | None, have: set[Folding]

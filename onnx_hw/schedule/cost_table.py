@@ -39,19 +39,19 @@ class CostTable:
     def join(self, tensor: str, taken: Axis, costs: EdgeCosts, last: bool) -> None:
         """Add the cost from how a tensor is given to how it is taken."""
         table = self._to_front([tensor])
-        given = self._kept.get(tensor, np.arange(len(table)))
+        kept = self._kept.get(tensor, np.arange(len(table)))
         if last:
             fresh = np.empty((costs.taken, *table.shape[1:]))
             came = np.empty(fresh.shape, dtype=np.int32)
             for w in range(costs.taken):
-                both = table + costs.to(w, given, table).reshape(-1, *[1] * (table.ndim - 1))
+                both = table + costs.to(w, kept, table).reshape(-1, *[1] * (table.ndim - 1))
                 came[w] = both.argmin(axis=0)
                 fresh[w] = both.min(axis=0)
             self.axes[0] = taken
             self._back.append(_Join(tensor, tuple(self.axes), came))
             self.prices = fresh
         else:
-            self.prices = table[:, None] + costs.all(given).reshape(len(given), -1, *[1] * (table.ndim - 1))
+            self.prices = table[:, None] + costs.all(kept).reshape(len(kept), -1, *[1] * (table.ndim - 1))
             self.axes.insert(1, taken)
 
     def choose(
@@ -74,12 +74,12 @@ class CostTable:
         which = np.full(fresh.shape, -1, dtype=np.int32)
         for k in _worth_it(takes, gives, costs, extra):
             source = table[tuple(of[k] for of in takes)]
-            place = tuple(of[k] for of in gives)
+            entry = tuple(of[k] for of in gives)
             more = int(extra[k])
             if more >= rest[-1]:
                 continue
             candidate = source[..., : rest[-1] - more] + costs[k]
-            target, choice = fresh[place][..., more:], which[place][..., more:]
+            target, choice = fresh[entry][..., more:], which[entry][..., more:]
             better = candidate < target
             target[better] = candidate[better]
             choice[better] = k
@@ -158,10 +158,10 @@ class _Narrowed:
 def _worth_it(takes: list[np.ndarray], gives: list[np.ndarray], costs: np.ndarray, extra: np.ndarray) -> list[int]:
     """Return, of alternatives with equal streams, those that are cheaper than all that use no more."""
     best: dict[tuple[int, ...], float] = {}
-    found = []
+    kept = []
     for k in np.lexsort((costs, extra)):
         streams = tuple(int(of[k]) for of in (*takes, *gives))
         if costs[k] < best.get(streams, np.inf):
             best[streams] = costs[k]
-            found.append(int(k))
-    return found
+            kept.append(int(k))
+    return kept

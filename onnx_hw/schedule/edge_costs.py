@@ -48,16 +48,16 @@ class Neighbours:
 
     def bound(self, given: int, taken: int) -> None:
         """Tell what a pair costs at least."""
-        found = self._offers.between_at_least(self._given[given], self._taken[taken])
+        bound = self._offers.between_at_least(self._given[given], self._taken[taken])
         self.bounded[given, taken] = True
-        self.used[given, taken], self.fifos[given, taken] = found.used, found.fifos
+        self.used[given, taken], self.fifos[given, taken] = bound.used, bound.fifos
 
     def learn(self, given: int, taken: int) -> None:
         """Price a pair."""
-        found = self._offers.between(self._given[given], self._taken[taken])
+        converters = self._offers.between(self._given[given], self._taken[taken])
         self.known[given, taken] = self.bounded[given, taken] = True
-        self.used[given, taken], self.fifos[given, taken] = found.used, found.fifos
-        self.legal[given, taken] = found.cycles <= self._interval
+        self.used[given, taken], self.fifos[given, taken] = converters.used, converters.fifos
+        self.legal[given, taken] = converters.cycles <= self._interval
 
     def at(self, prices: np.ndarray, fifos: float) -> EdgeCosts:
         """See ``CheapestOfEach.at``."""
@@ -86,8 +86,8 @@ class EdgeCosts:
         """
         so_far = so_far.reshape(len(given), -1)
         known = self._between.known[given, taken]
-        found = np.where(known, self._costs[given, taken], np.inf)
-        best = np.minimum((so_far + found[:, None]).min(axis=0), MAX_FINITE_COST)
+        costs = np.where(known, self._costs[given, taken], np.inf)
+        best = np.minimum((so_far + costs[:, None]).min(axis=0), MAX_FINITE_COST)
         bounds = np.where(known, np.inf, self._costs[given, taken] * ROUNDING_MARGIN)
         likely = np.flatnonzero((so_far + bounds[:, None] <= best).any(axis=1))
         least = so_far.min(axis=1)
@@ -101,9 +101,9 @@ class EdgeCosts:
                 bounds[k] = self._bounded(int(given[k]), taken) * ROUNDING_MARGIN
                 heappush(cheapest_first, (float(least[k] + bounds[k]), k))
             else:
-                found[k] = self._learned(int(given[k]), taken)
-                best = np.minimum(best, so_far[k] + found[k])
-        return found
+                costs[k] = self._learned(int(given[k]), taken)
+                best = np.minimum(best, so_far[k] + costs[k])
+        return costs
 
     def all(self, given: np.ndarray) -> np.ndarray:
         """Return the costs from some orders to each: (given, taken) float64."""

@@ -102,19 +102,19 @@ def nothing_fits(
 def _what_helps(
     cheapest: Design, most: Budget, fps: float | None, elsewhere: Mapping[str, OtherTarget], fits: Fits
 ) -> Iterator[str]:
-    here, found = cheapest.target, False
+    here, any_fits = cheapest.target, False
     if most.mac_lanes is not None:
         lanes = cheapest.resources().mac_lanes
         other = fits(replace(most, mac_lanes=lanes), fps, here)
         if other:
-            found = True
+            any_fits = True
             yield f"`--multipliers {lanes}` fits: {_told(other)}"
     if fps is not None:
         fastest = fits(most, None, here)
         if fastest:
-            found = True
+            any_fits = True
             yield f"`--fps {spelled(fastest.frames_per_second)}` fits: {_told(fastest)}"
-    if most.mac_lanes is not None and fps is not None and not found:
+    if most.mac_lanes is not None and fps is not None and not any_fits:
         fastest = fits(replace(most, mac_lanes=None), None, here)
         if fastest:
             yield f"without --multipliers, `--fps {spelled(fastest.frames_per_second)}` fits: {_told(fastest)}"

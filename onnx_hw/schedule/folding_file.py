@@ -88,14 +88,14 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
             problems.append(_problem("folding-missing", f"the core `{node.name}` must have a folding", where))
             continue
         kind = node.operator.folding_type
-        given = entry if isinstance(entry, dict) else {}
-        whole = all(_is_kind(value) if name == "multiplier" else _is_count(value) for name, value in given.items())
-        if not set(kind.required()) <= set(given) <= set(kind.names()) or not whole:
+        values = entry if isinstance(entry, dict) else {}
+        whole = all(_is_kind(value) if name == "multiplier" else _is_count(value) for name, value in values.items())
+        if not set(kind.required()) <= set(values) <= set(kind.names()) or not whole:
             problems.append(
                 _problem("folding-entry", f"this folding must be {_form(kind)}, not {_shown(entry)}", where)
             )
             continue
-        folding = kind(**{name: MultiplierKind(v) if name == "multiplier" else v for name, v in given.items()})
+        folding = kind(**{name: MultiplierKind(v) if name == "multiplier" else v for name, v in values.items()})
         reason = node.operator.illegal(folding)
         if reason:
             problems.append(_problem("folding-lanes", f"{reason}, not {folding!r}", where))

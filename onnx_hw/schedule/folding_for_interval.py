@@ -106,15 +106,15 @@ def fold_for(
     Where ``pins`` bounds them, the streams of the outside are as narrow as that, or as they can be.
     """
     offers = Offers(network, cost)
-    found = fold(offers, interval, Budget(pins=pins))
-    if found is None and pins is not None:
+    foldings = fold(offers, interval, Budget(pins=pins))
+    if foldings is None and pins is not None:
         alternatives = offers.at(interval, Budget())
         if alternatives is not None:
             prices = np.array([WEIGHTS[field] for field in RESOURCES], dtype=float)
             prices[PINS] = MAX_PRICE_LUTS
             choice = _problem(offers, alternatives, interval, allowed_by(Budget())).at(prices, prices[LUT])
-            found = None if choice is None else _foldings(choice)
-    return found
+            foldings = None if choice is None else _foldings(choice)
+    return foldings
 
 
 def _problem(offers: Offers, alternatives: Alternatives, interval: int, allowed: np.ndarray) -> CheapestOfEach:
@@ -129,16 +129,16 @@ def _problem(offers: Offers, alternatives: Alternatives, interval: int, allowed:
 
 def _with_multipliers(offers: Offers, choice: Selection, allowed: np.ndarray) -> dict[str, Folding]:
     """Return the foldings in which multipliers that are left do the work of look-up tables, most of them first."""
-    found, left = _foldings(choice), float(allowed[DSP] - choice.used[DSP])
+    foldings, left = _foldings(choice), float(allowed[DSP] - choice.used[DSP])
     soft = {name: one for name, one in choice.chosen.items() if one.folding.in_logic}
     offered = {name: offers.in_hardware(name, one) for name, one in soft.items()}
     hard = {name: one for name, one in offered.items() if one is not None}
     spared = {name: int(soft[name].used[LUT] - hard[name].used[LUT]) for name in hard}
     for name in sorted(hard, key=lambda name: -spared[name]):
         if spared[name] > 0 and hard[name].used[DSP] <= left:
-            found[name] = hard[name].folding
+            foldings[name] = hard[name].folding
             left -= hard[name].used[DSP]
-    return found
+    return foldings
 
 
 def _foldings(choice: Selection) -> dict[str, Folding]:

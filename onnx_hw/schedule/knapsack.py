@@ -93,20 +93,20 @@ class CheapestOfEach:
         return Selection(chosen, used, price, table.exact)
 
     def _step(self, table: CostTable, node: NetworkNode, prices: np.ndarray, fifos: float) -> None:
-        wanted: list[Axis] = []
+        axes: list[Axis] = []
         for k, tensor in enumerate(node.inputs):
             if tensor in self._given:
                 costs = self._edges[node.name, k].at(prices, fifos)
                 table.join(tensor, (node.name, k), costs, self._is_last(node, k))
-                wanted.append((node.name, k))
+                axes.append((node.name, k))
         ports = [k for k, tensor in enumerate(node.inputs) if tensor in self._given]
-        made = [k for k, tensor in enumerate(node.outputs) if self._network.consumers(tensor)]
+        read_outputs = [k for k, tensor in enumerate(node.outputs) if self._network.consumers(tensor)]
         table.choose(
             node.name,
-            wanted,
+            axes,
             [self._taken[node.name, k].of for k in ports],
-            [node.outputs[k] for k in made],
-            [self._given[node.outputs[k]].of for k in made],
+            [node.outputs[k] for k in read_outputs],
+            [self._given[node.outputs[k]].of for k in read_outputs],
             np.array([one.used @ prices + one.fifos * fifos for one in self._alternatives[node.name]]),
             self._extra[node.name],
         )

@@ -83,7 +83,7 @@ def _between(design: Design, edge: Edge) -> Design:
 
 def part_of(network: Network, nodes: tuple[NetworkNode, ...]) -> Network:
     """Return some nodes with the streams between them; all others come from outside, or leave."""
-    made = {tensor for node in nodes for tensor in node.outputs}
+    produced = {tensor for node in nodes for tensor in node.outputs}
     read = {tensor for node in nodes for tensor in node.inputs}
 
     def boundary(tensor: str) -> Boundary:
@@ -93,9 +93,9 @@ def part_of(network: Network, nodes: tuple[NetworkNode, ...]) -> Network:
     return Network(
         network.name,
         nodes,
-        {tensor: network.tensors[tensor] for tensor in read - made},
-        tuple(boundary(tensor) for tensor in sorted(read - made)),
-        tuple(boundary(tensor) for tensor in sorted(made - read)),
+        {tensor: network.tensors[tensor] for tensor in read - produced},
+        tuple(boundary(tensor) for tensor in sorted(read - produced)),
+        tuple(boundary(tensor) for tensor in sorted(produced - read)),
     )
 
 

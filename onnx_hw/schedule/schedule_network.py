@@ -91,9 +91,9 @@ def schedule_network(
             hint="foldings=..., as in the design that the depths are from",
             stage="schedule",
         )
-    found = _fitting(network, budget, most, target, interval, search)
-    if found is not None:
-        return found
+    fitting = _fitting(network, budget, most, target, interval, search)
+    if fitting is not None:
+        return fitting
     least = longest_interval(network) if interval is None else interval
     cheapest = _cheapest(network, least, most.pins, cost)
     if cheapest is None:
@@ -103,18 +103,18 @@ def schedule_network(
     rooms = [budget, budget.stretched(resources_of(network, cheapest, cost), most), most]
     _, *more = dict.fromkeys(rooms + [replace(room, in_logic=True) for room in rooms])
     for room in () if _hopeless(network, most, cost) else more:
-        found = _fitting(network, room, most, target, interval, search)
-        if found is not None:
-            return found
+        fitting = _fitting(network, room, most, target, interval, search)
+        if fitting is not None:
+            return fitting
 
     def fits(other: Budget, fps: float | None, there: DesignTarget) -> Design | None:
-        asked = None if fps is None else interval_of(fps, there.clock_mhz)
+        longest = None if fps is None else interval_of(fps, there.clock_mhz)
         if _hopeless(network, other, Cost.of(there.board.family)):
             return None
         for room in dict.fromkeys((other, replace(other, in_logic=True))):
-            found = _fitting(network, room, room, there, asked, search)
-            if found is not None:
-                return found[0]
+            fitting = _fitting(network, room, room, there, longest, search)
+            if fitting is not None:
+                return fitting[0]
         return None
 
     smallest = _unsized(network, cheapest, target)
@@ -169,9 +169,9 @@ def _cheapest(network: Network, interval: int, pins: int | None, cost: Cost) -> 
     """
     for sixteenths in range(16, 7, -1):
         shorter = interval * sixteenths // 16
-        found = fold_for(network, shorter, pins, cost) if shorter else None
-        if found is not None:
-            return found
+        foldings = fold_for(network, shorter, pins, cost) if shorter else None
+        if foldings is not None:
+            return foldings
     return None
 
 

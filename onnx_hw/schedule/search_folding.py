@@ -41,9 +41,9 @@ def least_interval(network: Network) -> tuple[int, NetworkNode]:
     least = several + bisect_left(
         range(several, one), True, key=lambda interval: fold(offers, interval, Budget()) is not None
     )
-    found = fold(offers, least, Budget())
-    assert found is not None, "every node runs at this interval"
-    cycles = {node.name: node.operator.cycles(found[node.name]) for node in network.nodes}
+    foldings = fold(offers, least, Budget())
+    assert foldings is not None, "every node runs at this interval"
+    cycles = {node.name: node.operator.cycles(foldings[node.name]) for node in network.nodes}
     return max(((cycles[node.name], node) for node in network.nodes), key=lambda pair: pair[0])
 
 
@@ -52,11 +52,11 @@ def choose_folding(network: Network, budget: Budget, from_interval: int = 0, cos
 
     Products are made of look-up tables, where the budget says that they may, if the design is faster for it.
     """
-    found = _choose(Offers(network, cost), budget, from_interval)
+    foldings = _choose(Offers(network, cost), budget, from_interval)
     if not budget.in_logic:
-        return found
-    longest = _interval(network, found) - 1 if found else longest_interval(network)
-    return _choose(Offers(network, cost, in_logic=True), budget, from_interval, longest) or found
+        return foldings
+    longest = _interval(network, foldings) - 1 if foldings else longest_interval(network)
+    return _choose(Offers(network, cost, in_logic=True), budget, from_interval, longest) or foldings
 
 
 def _choose(offers: Offers, budget: Budget, from_interval: int, longest: int | None = None) -> Foldings | None:
@@ -71,10 +71,10 @@ def _choose(offers: Offers, budget: Budget, from_interval: int, longest: int | N
     slowest = longest_interval(offers.network)
     last = slowest if longest is None else min(slowest, longest)
     first = max(one, from_interval)
-    found = _fastest(offers, budget, first, last)
-    if first <= last and (found is None or _interval(offers.network, found) > one * MAX_GAIN_BY_DIVISION):
-        return found
-    return _fastest(offers, budget, max(1, from_interval), min(one - 1, last)) or found
+    foldings = _fastest(offers, budget, first, last)
+    if first <= last and (foldings is None or _interval(offers.network, foldings) > one * MAX_GAIN_BY_DIVISION):
+        return foldings
+    return _fastest(offers, budget, max(1, from_interval), min(one - 1, last)) or foldings
 
 
 def _interval(network: Network, foldings: Foldings) -> int:
@@ -105,11 +105,11 @@ def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings 
         best = fits(good)
     while good - fails > 1 + good // INTERVAL_TOLERANCE:
         middle = (fails + good) // 2
-        found = fits(middle)
-        if found is None:
+        foldings = fits(middle)
+        if foldings is None:
             fails = middle
         else:
-            good, best = middle, found
+            good, best = middle, foldings
     return best
 
 
@@ -161,9 +161,9 @@ def cheapest_folding(network: Network, budget: Budget, interval: int, cost: Cost
     for in_logic in (False, True) if budget.in_logic else (False,):
         offers = Offers(network, cost, in_logic=in_logic)
         for sixteenths in range(16, 7, -1):
-            found = fold(offers, interval * sixteenths // 16, budget)
-            if found is not None:
-                return found
+            foldings = fold(offers, interval * sixteenths // 16, budget)
+            if foldings is not None:
+                return foldings
     return None
 
 

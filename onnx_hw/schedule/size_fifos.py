@@ -104,14 +104,14 @@ def _joint_depths(
 
         ``enough`` is that answer, where it is known; several edges are tried at once, since most of them do.
         """
-        wanted = {tensor: affordable(rates[tensor], edges[tensor].deepest_at_once) for tensor in tensors}
+        least_depths = {tensor: affordable(rates[tensor], edges[tensor].deepest_at_once) for tensor in tensors}
         if enough is None:
-            enough = whole.keeps_rate(depths | wanted, tensors)
+            enough = whole.keeps_rate(depths | least_depths, tensors)
         if enough:
-            depths.update(wanted)
+            depths.update(least_depths)
         elif len(tensors) == 1:
             (tensor,) = tensors
-            steps = _steps(wanted[tensor], whole.ample[tensor], edges[tensor].deepest_at_once)
+            steps = _steps(least_depths[tensor], whole.ample[tensor], edges[tensor].deepest_at_once)
             nonlocal likely
             keeps = lambda step: whole.keeps_rate(depths | {tensor: steps[step]}, tensors)  # noqa: E731
             likely = least(keeps, 0, len(steps) - 1, likely)
@@ -220,11 +220,11 @@ class RateByParts:
     def _keeps(self, interval: int, bounded: Mapping[str, int], cores: Iterable[str]) -> bool:
         """Return whether the parts in which some cores lie keep the interval; all FIFOs but these are ample."""
         causes, effects = self._neighbours(bounded)
-        seen: set[str] = set()
+        covered: set[str] = set()
         for core in cores:
-            if core not in seen:
+            if core not in covered:
                 part = _reached(core, causes) & _reached(core, effects)
-                seen |= part
+                covered |= part
                 if not self._part_keeps(frozenset(part), interval, bounded):
                     return False
         return True
@@ -260,9 +260,9 @@ class RateByParts:
 
 def _reached(core: str, neighbours: Mapping[str, set[str]]) -> set[str]:
     """Return the cores to which ways lead from one, itself included."""
-    found, new = {core}, [core]
+    reached, new = {core}, [core]
     while new:
-        further = neighbours[new.pop()] - found
-        found |= further
+        further = neighbours[new.pop()] - reached
+        reached |= further
         new += further
-    return found
+    return reached

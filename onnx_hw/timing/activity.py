@@ -81,7 +81,7 @@ def waits_of(track: Track, solved: Mapping[Track, Times], frame: int) -> list[Id
     if not first or len(own) < track.operations:
         return []
     idle = own - fires[first - 1 : first - 1 + track.operations] - 1
-    found = []
+    waits = []
     for bound in track.bounds:
         tokens = len(bound.at)
         numbers = frame * tokens + np.arange(tokens) - bound.lag
@@ -95,5 +95,5 @@ def waits_of(track: Track, solved: Mapping[Track, Times], frame: int) -> list[Id
         cycles = int(idle[places].sum())
         idle[places] = 0  # of several that are due in the same cycle, the first counts
         if cycles:
-            found.append(IdleTime(bound.what, bound.other.name[0], cycles))
-    return found
+            waits.append(IdleTime(bound.what, bound.other.name[0], cycles))
+    return waits

@@ -96,10 +96,10 @@ class BehindALink:
     def _ends_of(self, comes: np.ndarray) -> np.ndarray:
         """Return the same as ``_ends``, of frames whose beats (frames, beats) do not come before certain cycles."""
         frames, settled = len(comes), self._once + CYCLES_OF_A_BYTE * self.link.inputs[0].beat_bytes
-        found = self._events.solve(frames, offers={self._input: comes.reshape(-1) + settled})
-        assert not found.waits
-        last = [found.sinks[tensor].reshape(frames, -1)[:, -1] for tensor in self._sinks]
-        began = int(found.fires[self._consumer][self._once + self._first])
+        solution = self._events.solve(frames, offers={self._input: comes.reshape(-1) + settled})
+        assert not solution.waits
+        last = [solution.sinks[tensor].reshape(frames, -1)[:, -1] for tensor in self._sinks]
+        began = int(solution.fires[self._consumer][self._once + self._first])
         ends: np.ndarray = np.max(last, axis=0) - began
         return ends
 
@@ -110,10 +110,10 @@ class BehindALink:
             began, ended: the chip's own times of the first beat taken, and of the frames' ends: modulo ``CLOCK``.
             comes: (frames, beats) cycles, from any one, in which beats are there for the network to take.
         """
-        seen = np.array([(cycle - began) % CLOCK for cycle in ended])
-        wrong = seen - self._ends_of(comes - comes[0, 0])
+        elapsed = np.array([(cycle - began) % CLOCK for cycle in ended])
+        wrong = elapsed - self._ends_of(comes - comes[0, 0])
         return LinkTimesCheck(
-            len(seen), len(seen), self.latency, tuple((int(k), int(wrong[k])) for k in np.flatnonzero(wrong))
+            len(elapsed), len(elapsed), self.latency, tuple((int(k), int(wrong[k])) for k in np.flatnonzero(wrong))
         )
 
     def compare(self, began: Sequence[int | None], ended: Sequence[int]) -> LinkTimesCheck:
@@ -124,8 +124,8 @@ class BehindALink:
         """
         assert began and began[0] is not None
         known = [None if cycle is None else (cycle - began[0]) % CLOCK for cycle in began]
-        seen = np.array([(cycle - began[0]) % CLOCK for cycle in ended])
-        latest, frame_cycles = [*map(int, seen - self.latency)], CYCLES_OF_A_BYTE * self.link.input_bytes
+        elapsed = np.array([(cycle - began[0]) % CLOCK for cycle in ended])
+        latest, frame_cycles = [*map(int, elapsed - self.latency)], CYCLES_OF_A_BYTE * self.link.input_bytes
         for k in reversed(range(len(known))):
             exact = known[k]
             if exact is not None:
@@ -134,10 +134,10 @@ class BehindALink:
                 latest[k] = min(latest[k], latest[k + 1] - frame_cycles)
         low = self._ends([0 if cycle is None else cycle for cycle in known])
         high = self._ends(latest) if self.link.frame_at_once else None
-        wrong = np.minimum(seen - low, 0) + (0 if high is None else np.maximum(seen - high, 0))
+        wrong = np.minimum(elapsed - low, 0) + (0 if high is None else np.maximum(elapsed - high, 0))
         exact_ones = 0 if high is None else int((low == high).sum())
         return LinkTimesCheck(
-            len(seen), exact_ones, self.latency, tuple((int(k), int(wrong[k])) for k in np.flatnonzero(wrong))
+            len(elapsed), exact_ones, self.latency, tuple((int(k), int(wrong[k])) for k in np.flatnonzero(wrong))
         )
 
 

@@ -23,14 +23,14 @@ def compiled(source: Path, *headers: Path) -> ctypes.CDLL | None:
         return None
     text = b"".join(path.read_bytes() for path in (source, *headers))
     name = hashlib.sha256(text + compiler.version.encode()).hexdigest()[:20]
-    place = user_cache() / f"{source.stem}-{name}.so"
-    if not place.exists():
-        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-            made = Path(folder) / "code.so"
-            arguments = ["-x", "c++", "-O2", "-fPIC", "-shared", "-o", str(made), str(source)]
+    library = user_cache() / f"{source.stem}-{name}.so"
+    if not library.exists():
+        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+            compiled_file = Path(folder) / "code.so"
+            arguments = ["-x", "c++", "-O2", "-fPIC", "-shared", "-o", str(compiled_file), str(source)]
             try:
                 tools.run(compiler, arguments, cwd=Path(folder), log=Path(folder) / "code.log")
             except ToolFailed:
                 return None
-            os.replace(made, place)
-    return ctypes.CDLL(str(place))
+            os.replace(compiled_file, library)
+    return ctypes.CDLL(str(library))

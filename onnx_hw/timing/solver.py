@@ -62,10 +62,10 @@ class Track:
         """Return what an operation (counted through all frames) waits for: operations of other tracks, likewise
         counted.
         """
-        frame, place = divmod(operation, self.operations)
+        frame, index = divmod(operation, self.operations)
         for bound in self.bounds:
-            nth, tokens = int(np.searchsorted(bound.at, place)), len(bound.at)
-            if nth < tokens and bound.at[nth] == place and frame * tokens + nth >= bound.lag:
+            nth, tokens = int(np.searchsorted(bound.at, index)), len(bound.at)
+            if nth < tokens and bound.at[nth] == index and frame * tokens + nth >= bound.lag:
                 before, there = divmod(frame * tokens + nth - bound.lag, tokens)
                 yield bound, before * bound.other.operations + int(bound.after[there])
 

@@ -57,7 +57,7 @@ def period(times: Mapping[Track, Times], solved: int, frames: int) -> int | None
     back = dict.fromkeys(times, 1)
     for _, bound in bounds:
         back[bound.other] = max(back[bound.other], -(-bound.lag // len(bound.at)))
-    found: int | None = None
+    period: int | None = None
     for track, time in times.items():
         stops = len(time.stops)
         if not stops:
@@ -67,12 +67,12 @@ def period(times: Mapping[Track, Times], solved: int, frames: int) -> int | None
         compared = ahead[max(0, newest - back[track]) * stops : (known - 1) * stops]
         if not len(compared):
             return None
-        found = int(compared[0]) if found is None else found
-        if (compared != found).any():
+        period = int(compared[0]) if period is None else period
+        if (compared != period).any():
             return None
-    if found is None or not all(_holds(track, bound, times, newest, frames, found) for track, bound in bounds):
+    if period is None or not all(_holds(track, bound, times, newest, frames, period) for track, bound in bounds):
         return None
-    return found
+    return period
 
 
 def _holds(

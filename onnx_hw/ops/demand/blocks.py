@@ -83,15 +83,15 @@ def memories(width: int, depth: int, read: tuple[tuple[int, int], ...] = ()) -> 
     Args:
         read: (first bit, bit behind the last) of what a control that has copies chooses from; empty where that is all.
     """
-    found, reach = Counter[Part](), memory_reach(depth)
+    parts, reach = Counter[Part](), memory_reach(depth)
     for first in range(0, width, reach):
         whole = Memory(min(reach, width - first), depth)
         last = first + whole.width
         inside = [(low, high) for low, high in read or ((0, width),) if low < last and high > first]
         kept = tuple((max(0, low - first), min(whole.width, high - first)) for low, high in inside)
         used = Memory(whole.width, depth, read=kept) if kept else Register(0)
-        found[whole if kept == ((0, whole.width),) else Unseen(whole, used)] += 1
-    return Demand(tuple(found.items()))
+        parts[whole if kept == ((0, whole.width),) else Unseen(whole, used)] += 1
+    return Demand(tuple(parts.items()))
 
 
 def stored_words(width: int, depth: int) -> Demand:
@@ -191,11 +191,11 @@ def weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
     per_rom = max(1, BITS_PER_ADDRESS_COPY // weight_bits)
     roms = [min(per_rom, lanes - first) for first in range(0, lanes, per_rom)]
     address = counted(words)
-    found = position(words) + delayed(address, waits) + delayed(address, 1).copied(len(roms))
+    demand = position(words) + delayed(address, waits) + delayed(address, 1).copied(len(roms))
     for size in roms:
         bits = unlike(size * weight_bits, words)
-        found += rom(bits, words) + delayed(bits, 1)
-    return found
+        demand += rom(bits, words) + delayed(bits, 1)
+    return demand
 
 
 def accumulator(bits: int) -> Demand:

@@ -22,19 +22,19 @@ def rearrange_demand(plan: RearrangePlan, capacity: int, in_width: int, latency:
     needs, released = plan.turns.needs + 1, plan.turns.released
     grows = np.diff(needs, append=walk.stored + needs[0]).tolist()
     gives = np.diff(released, prepend=0).tolist()
-    found = engine((1,), conditions=1) + engine(loops, inputs=0, conditions=1)
-    found += shared_buffer(3 * walk.stored + capacity, grows, gives)
-    found += _by_turn(grows, outer) + _by_turn(gives, outer)
-    found += Demand.of(LogicFunction(sum(map(counted, loops)), 3), Register(1))
-    found += position(ring) + delayed(1 + address + in_width * bits, 4) + delayed(1, latency)
-    found += _tables(plan, address)
+    demand = engine((1,), conditions=1) + engine(loops, inputs=0, conditions=1)
+    demand += shared_buffer(3 * walk.stored + capacity, grows, gives)
+    demand += _by_turn(grows, outer) + _by_turn(gives, outer)
+    demand += Demand.of(LogicFunction(sum(map(counted, loops)), 3), Register(1))
+    demand += position(ring) + delayed(1 + address + in_width * bits, 4) + delayed(1, latency)
+    demand += _tables(plan, address)
     for port in walk.ports:
         width = bits * len(port.stored)
-        found += Demand.of(Memory(width, ring), Register(width))
+        demand += Demand.of(Memory(width, ring), Register(width))
     for column in walk.patterns[0].T:
         taken = set(column.tolist()) - {UNUSED}
-        found += Demand.of(Multiplexer(len(taken), bits, tree=True, cleared=FILL in taken), Register(bits))
-    return found
+        demand += Demand.of(Multiplexer(len(taken), bits, tree=True, cleared=FILL in taken), Register(bits))
+    return demand
 
 
 def _by_turn(values: list[int], index: int) -> Demand:
@@ -49,7 +49,7 @@ def _tables(plan: RearrangePlan, address: int) -> Demand:
     """Return the demand of the tables that say where data lie, loop by loop, of the sums of the loops' parts, and of
     what chooses elements.
     """
-    walk, loops, found = plan.walk, plan.loops, Demand()
+    walk, loops, demand = plan.walk, plan.loops, Demand()
     parts = [split for port in walk.ports if (split := separate(port, loops)) is not None]
     classes = walk.classes(loops)
     wide = [(count - 1).bit_length() for count in classes]
@@ -59,11 +59,11 @@ def _tables(plan: RearrangePlan, address: int) -> Demand:
         moving = sum(changing(np.unique(column % (1 << address)).tolist()) for column in distinct.values())
         chosen = wide[axis] if several else walk.choices if classes[axis] > 1 else 0
         if moving + chosen and length > 1:
-            found += delayed(counted(length), 1) + _table(moving + chosen, length)
-    found += _addresses(plan, parts, address)
+            demand += delayed(counted(length), 1) + _table(moving + chosen, length)
+    demand += _addresses(plan, parts, address)
     if several:
-        return found + _table(walk.choices, 1 << sum(wide)) + delayed(walk.choices, 2)
-    return found + delayed(walk.choices, 4)
+        return demand + _table(walk.choices, 1 << sum(wide)) + delayed(walk.choices, 2)
+    return demand + delayed(walk.choices, 4)
 
 
 def _addresses(plan: RearrangePlan, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], address: int) -> Demand:
@@ -80,7 +80,7 @@ def _addresses(plan: RearrangePlan, parts: list[tuple[np.ndarray, np.ndarray, np
         return Demand.of(Adder(address - max(one, other)), Register(address - min(one, other)))
 
     base = low(np.array([plan.walk.stored]))
-    found = add(base, base) + delayed(address - base, 2)
+    demand = add(base, base) + delayed(address - base, 2)
     lows = [tuple(map(low, split)) for split in parts]
     lefts = {split[0].tobytes(): outer for split, (outer, _, _) in zip(parts, lows, strict=True)}
     rights = {
@@ -88,12 +88,12 @@ def _addresses(plan: RearrangePlan, parts: list[tuple[np.ndarray, np.ndarray, np
         for split, (_, middle, inner) in zip(parts, lows, strict=True)
     }
     for outer in lefts.values():
-        found += add(base, outer)
+        demand += add(base, outer)
     for middle, inner in rights.values():
-        found += add(middle, inner)
+        demand += add(middle, inner)
     for outer, middle, inner in lows:
-        found += add(min(base, outer), min(middle, inner))
-    return found
+        demand += add(min(base, outer), min(middle, inner))
+    return demand
 
 
 def _table(width: int, words: int) -> Demand:

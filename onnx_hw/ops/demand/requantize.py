@@ -29,21 +29,21 @@ def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: i
     rows = chunks if circuit.channels > 1 else 1
     loops = (chunks, run if chunks > 1 else 1, steps)
     several = int(steps > 1)
-    found = engine(loops, some_pop=several, some_push=several) + delayed(1, latency)
+    demand = engine(loops, some_pop=several, some_push=several) + delayed(1, latency)
     if steps > 1:
-        found += decoded((0, 1), counted(steps))
+        demand += decoded((0, 1), counted(steps))
     copied = 2 * several
     if rows > 1 and run > 1:
-        found += decoded(range(rows * steps), counted(rows * steps))
+        demand += decoded(range(rows * steps), counted(rows * steps))
     elif rows * steps > 1:
-        found += position(rows * steps)
+        demand += position(rows * steps)
     copied += counted(rows * steps)
-    found += delayed(copied, 1).copied(order.width)
+    demand += delayed(copied, 1).copied(order.width)
     if isinstance(circuit, ThresholdRequantizer):
-        return found + _searches(circuit, operand.bits, order)
+        return demand + _searches(circuit, operand.bits, order)
     lane, channel, alike = _lane(circuit, operand, rows, steps)
     channels = order.lanes * channel.copied(order.pixels)
-    return found + order.width * (delayed(operand.bits, 1) + lane) + channels + alike.copied(order.width)
+    return demand + order.width * (delayed(operand.bits, 1) + lane) + channels + alike.copied(order.width)
 
 
 def _lane(
@@ -78,12 +78,12 @@ def _saturate(bits: int, clamp: int) -> Demand:
 
 def _clamp(bits: int, low: int, high: int) -> Demand:
     """Return the demand of a clamp of a number of some bits, with a register behind it."""
-    made = Int.holding(low, high).bits
-    if made >= bits:
-        return Demand.of(Register(made))
-    whole = (low == -(1 << made - 1) and high == ~low) or (low == 0 and high == (1 << made) - 1)
-    beyond = LogicFunction(bits - made + 1, 2) if whole else Comparator(bits)
-    return Demand.of(beyond, *(() if whole else (beyond,)), LogicFunction(3, made), Register(made))
+    result_bits = Int.holding(low, high).bits
+    if result_bits >= bits:
+        return Demand.of(Register(result_bits))
+    whole = (low == -(1 << result_bits - 1) and high == ~low) or (low == 0 and high == (1 << result_bits) - 1)
+    beyond = LogicFunction(bits - result_bits + 1, 2) if whole else Comparator(bits)
+    return Demand.of(beyond, *(() if whole else (beyond,)), LogicFunction(3, result_bits), Register(result_bits))
 
 
 def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[Demand, Demand, Demand]:
@@ -95,33 +95,33 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[D
     constant = rows * steps == 1
     each: list[tuple[int, ...]] = [(1, 2, 3, 4 + j) for j in range(digits)]  # any digit at all, and unlike the others
     kinds = _digits(circuit, digits, steps) if rows == 1 else each
-    found, turn = delayed(x, 1), Demand()
+    demand, turn = delayed(x, 1), Demand()
     constants = Demand() if constant else _rom(2 * digits + part, rows * steps)
     part = 0 if constant else unlike(part, rows * steps)
     if not constant:
         constants += delayed(part, levels + 1)
     for codes in set(kinds) - {()}:
         alone = constant and codes != (3,)  # x and 2x are the same registers
-        found += Demand.of(LogicFunction(4, x + 1 if len(set(codes) - {0}) > 1 else 0))
-        found += Demand.of(Register(0 if alone else x + 1)) + (Demand.of(Register(1)) if 3 in codes else Demand())
-    found += _tree(kinds, x, lacks=not constant)
+        demand += Demand.of(LogicFunction(4, x + 1 if len(set(codes) - {0}) > 1 else 0))
+        demand += Demand.of(Register(0 if alone else x + 1)) + (Demand.of(Register(1)) if 3 in codes else Demand())
+    demand += _tree(kinds, x, lacks=not constant)
     dropped = 0
     if steps > 1:
         zeros = circuit.addend_type.bits - circuit.addend_bits
         shifted = 2 * digits * (steps - 1)
         dropped = min(zeros, circuit.shift if circuit.tie_bit is None else circuit.tie_bit, shifted)
         turn += delayed(2, 3 + levels)
-        found += Demand.of(Adder(x + 2 * digits + 1), LogicFunction(2, x), Register(x + 2 * digits))
-        found += delayed(shifted - dropped, 1)
+        demand += Demand.of(Adder(x + 2 * digits + 1), LogicFunction(2, x), Register(x + 2 * digits))
+        demand += delayed(shifted - dropped, 1)
         constants += delayed(part * steps, 1)
     first = (circuit.shift if circuit.tie_bit is None else circuit.tie_bit) - dropped  # bit of the sum that is read
-    found += Demand.of(Adder(widest - dropped, carried=first), Register(widest - dropped - first))
+    demand += Demand.of(Adder(widest - dropped, carried=first), Register(widest - dropped - first))
     if circuit.tie_bit is not None:
         ties = circuit.shift - circuit.tie_bit
-        found += Demand.of(
+        demand += Demand.of(
             Adder(widest - circuit.tie_bit, carried=ties), Register(widest - circuit.shift), LogicFunction(1)
         )
-    return found + _clamp(widest - circuit.shift, circuit.low, circuit.high), constants, turn
+    return demand + _clamp(widest - circuit.shift, circuit.low, circuit.high), constants, turn
 
 
 def _tree(kinds: list[tuple[int, ...]], x: int, *, lacks: bool) -> Demand:
@@ -133,27 +133,27 @@ def _tree(kinds: list[tuple[int, ...]], x: int, *, lacks: bool) -> Demand:
         x: bits of what they multiply.
         lacks: whether a carry goes beside each sum.
     """
-    found = Demand()
+    demand = Demand()
     terms: list[tuple[int, int, tuple[Any, ...]]] = [(x + 1, 1, kind) for kind in kinds]  # bits, digits, which ones
     while len(terms) > 1:
         sums: list[tuple[int, int, tuple[Any, ...]]] = []
-        made: set[tuple[Any, ...]] = set()
+        known_sums: set[tuple[Any, ...]] = set()
         for (bits, count, low), (high, others, upper) in zip(terms[::2], terms[1::2], strict=False):
             both = (low, upper) if low or upper else ()
             sums.append((x + 2 * (count + others), count + others, both))
-            if not both or both in made:
+            if not both or both in known_sums:
                 continue
-            made.add(both)
+            known_sums.add(both)
             if low and upper:
-                found += Demand.of(Adder(high + 2), Register(x + 2 * (count + others)), Register(int(lacks)))
+                demand += Demand.of(Adder(high + 2), Register(x + 2 * (count + others)), Register(int(lacks)))
             else:
-                found += delayed((bits if low else high) + lacks, 1)
+                demand += delayed((bits if low else high) + lacks, 1)
         if len(terms) % 2:
             bits, _, kind = terms[-1]
-            found += delayed((bits + lacks) * bool(kind), 1)
+            demand += delayed((bits + lacks) * bool(kind), 1)
             sums.append(terms[-1])
         terms = sums
-    return found
+    return demand
 
 
 def _digits(circuit: MultiplyAddShift, digits: int, steps: int) -> list[tuple[int, ...]]:
@@ -170,17 +170,17 @@ def _searches(circuit: ThresholdRequantizer, bits: int, order: Order) -> Demand:
     channels, alike = channels_of(channel_words(order.tensor, order.lanes)), order.pixels
     if circuit.channels == 1:
         channels, alike = np.zeros((1, 1), dtype=np.int64), order.width
-    made = Int.holding(circuit.low, circuit.high).bits
+    result_bits = Int.holding(circuit.low, circuit.high).bits
     beside = delayed(bits, 1) + _saturate(bits, circuit.clamp.bits)
-    beside += Demand.of(LogicFunction(circuit.depth, made), Register(made))
+    beside += Demand.of(LogicFunction(circuit.depth, result_bits), Register(result_bits))
     turn = counted(len(channels)) * (1 + 3 * (circuit.depth - 1))
-    found, seen = delayed(turn, 1).copied(order.width), set[bytes]()
+    demand, known_words = delayed(turn, 1).copied(order.width), set[bytes]()
     for lane in channels.T:
         thresholds = circuit.thresholds[lane]
         if (thresholds > circuit.clamp.min).any():  # what every argument passes needs no comparison
-            search, first = _search(circuit, thresholds, seen)
-            found += alike * (beside + search) + first.copied(alike)
-    return found
+            search, first = _search(circuit, thresholds, known_words)
+            demand += alike * (beside + search) + first.copied(alike)
+    return demand
 
 
 def _search(circuit: ThresholdRequantizer, thresholds: np.ndarray, seen: set[bytes]) -> tuple[Demand, Demand]:

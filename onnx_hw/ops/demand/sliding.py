@@ -87,18 +87,18 @@ def sliding_demand(fetch: Fetch, wide: Sliding, image: Order) -> Demand:
     index = min(4, max(map(counted, loops)))
     further, released = _steps(wide, per_pixel, image.beats)
     span = 2 * image.beats + fetch.capacity + (wide.extent[0] + 1) * wide.shape[1] * per_pixel
-    found = engine((1,), conditions=1) + engine(loops, inputs=0, conditions=1, some_push=not fetch.pushes)
-    found += shared_buffer(span, further, released) + decoded(further, index) + decoded(released, index)
-    found += position(fetch.ring) + delayed(1 + address, 2 + _write_copies(fetch)) + delayed(fetch.word, 3)
-    found += _corner(wide, per_pixel, image.beats, fetch.ring, index) + delayed(address, 2)
+    demand = engine((1,), conditions=1) + engine(loops, inputs=0, conditions=1, some_push=not fetch.pushes)
+    demand += shared_buffer(span, further, released) + decoded(further, index) + decoded(released, index)
+    demand += position(fetch.ring) + delayed(1 + address, 2 + _write_copies(fetch)) + delayed(fetch.word, 3)
+    demand += _corner(wide, per_pixel, image.beats, fetch.ring, index) + delayed(address, 2)
     masks = [_masks(fetch, axis) for axis in (0, 1)]
     for axis in (0, 1):
-        found += decoded(masks[axis], counted(wide.output[axis])) + delayed(changing(masks[axis]), 2)
+        demand += decoded(masks[axis], counted(wide.output[axis])) + delayed(changing(masks[axis]), 2)
     tables = _tables(fetch, wide, per_pixel)
     in_gates = any(len(table.words) <= MAX_GATE_TABLE_WORDS for table in tables)
-    found += delayed(sum(map(counted, fetch.inner)), 1 + in_gates)
+    demand += delayed(sum(map(counted, fetch.inner)), 1 + in_gates)
     padded = sum(changing(mask) > 0 for mask in masks)
-    return found + _groups(fetch, tables, padded)
+    return demand + _groups(fetch, tables, padded)
 
 
 def _write_copies(fetch: Fetch) -> int:
@@ -132,13 +132,13 @@ def _groups(fetch: Fetch, tables: list[GroupTable], padded: int) -> Demand:
     Args:
         padded: axes along which windows leave the image.
     """
-    size, address, found = fetch.group * fetch.bits, counted(fetch.ring), Demand()
-    most, made = fetch.word // size, set[tuple[str, bytes]]()
+    size, address, demand = fetch.group * fetch.bits, counted(fetch.ring), Demand()
+    most, known_tables = fetch.word // size, set[tuple[str, bytes]]()
 
     def new(kind: str, what: bytes) -> bool:
         key = kind, what
-        fresh = key not in made
-        made.add(key)
+        fresh = key not in known_tables
+        known_tables.add(key)
         return fresh
 
     for table in tables:
@@ -146,23 +146,23 @@ def _groups(fetch: Fetch, tables: list[GroupTable], padded: int) -> Demand:
         if len(table.words) <= MAX_MERGED_WORDS:
             depends = {column: bits for column, bits in depends.items() if new("table", column)}
         if depends:
-            found += _table(fetch, tuple(depends.values()), len(table.words))
+            demand += _table(fetch, tuple(depends.values()), len(table.words))
         parts = memory_parts(fetch.word, fetch.ring)
         if new("place", table.place.tobytes()):
-            found += Demand.of(Register(address if parts == 1 else 0), Adder(address if table.place.any() else 0))
+            demand += Demand.of(Register(address if parts == 1 else 0), Adder(address if table.place.any() else 0))
         if parts > 1:
-            found += delayed(address, parts)
+            demand += delayed(address, parts)
         if padded and new("inside", table.row.tobytes() + table.column.tobytes()):
-            found += Demand.of(Register(2), LogicFunction(4, 2 * padded))
+            demand += Demand.of(Register(2), LogicFunction(4, 2 * padded))
         columns = [table.slices >> k & 1 for k in range(most.bit_length())]
         chosen = sum(bool(column.any() and not column.all()) and new("slices", column.tobytes()) for column in columns)
         left = reached(columns, most)
         read = tuple((k * size, (k + 1) * size) for k in left)
-        found += memories(fetch.word, fetch.ring, read if len(left) < most else ())
-        found += Demand.of(Unseen(Register(fetch.word), Register(len(left) * size)), Register(size))
-        found += Demand.of(Unseen(Multiplexer(most, size), Multiplexer(len(left), size)))
-        found += delayed(chosen, 2) + copied(1 + counted(most), size)
-    return found
+        demand += memories(fetch.word, fetch.ring, read if len(left) < most else ())
+        demand += Demand.of(Unseen(Register(fetch.word), Register(len(left) * size)), Register(size))
+        demand += Demand.of(Unseen(Multiplexer(most, size), Multiplexer(len(left), size)))
+        demand += delayed(chosen, 2) + copied(1 + counted(most), size)
+    return demand
 
 
 def reached(columns: list[np.ndarray], most: int) -> list[int]:
@@ -176,10 +176,10 @@ def reached(columns: list[np.ndarray], most: int) -> list[int]:
     for k, column in enumerate(columns):
         if column.any():
             alike[column.tobytes()] = alike.get(column.tobytes(), 0) | 1 << k
-    found = {0}
+    numbers = {0}
     for bits in alike.values():
-        found |= {number | bits for number in found}
-    return sorted({min(number, most - 1) for number in found})
+        numbers |= {number | bits for number in numbers}
+    return sorted({min(number, most - 1) for number in numbers})
 
 
 def _table(fetch: Fetch, depends: tuple[int, ...], words: int) -> Demand:
@@ -258,7 +258,7 @@ def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[GroupTable]:
     numbers = np.zeros(len(turns), dtype=np.int64)
     for k, count in enumerate(fetch.inner):
         numbers = (numbers << counted(max(2, count))) + turns[:, k]
-    found = []
+    tables = []
     for lane in range(0, fetch.folding.out_pixels * fetch.fetched, group):
         window, first = divmod(lane, fetch.fetched)
         if fetch.taps:
@@ -276,11 +276,11 @@ def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[GroupTable]:
         at = window * one.strides[1] + column * one.dilations[1] - one.pads[1]
         groups, pixel = np.divmod(at, fetch.folding.in_pixels)
         beat, offset = np.divmod(channel, fetch.folding.in_lanes)
-        place = ((row * down * wide.shape[1] + groups) * per_pixel + beat) % fetch.ring
+        address = ((row * down * wide.shape[1] + groups) * per_pixel + beat) % fetch.ring
         slices = (pixel * fetch.folding.in_lanes + offset) // group
-        place, row, column, slices = (np.where(used, part, 0) for part in (place, row, column, slices))
-        fields = place << 24 | slices << 12 | (row << 6 | column if any(one.pads) else 0)
+        address, row, column, slices = (np.where(used, part, 0) for part in (address, row, column, slices))
+        fields = address << 24 | slices << 12 | (row << 6 | column if any(one.pads) else 0)
         words, filled = np.zeros(numbers[-1] + 1, dtype=np.int64), np.zeros(numbers[-1] + 1, dtype=bool)
         words[numbers], filled[numbers] = fields, used
-        found.append(GroupTable(words, filled, place, row, column, slices))
-    return found
+        tables.append(GroupTable(words, filled, address, row, column, slices))
+    return tables

@@ -34,13 +34,13 @@ def product_demand(a: Int, b: Int, *, in_logic: bool) -> Demand:
         return Demand.of(LogicFunction(wide + narrow, wide + narrow), Register(wide + narrow))
     parts = [min(2, narrow - low) for low in range(0, narrow, 2)]
     chains = [wide + bits for place, bits in enumerate(parts) if bits == 2 or not place]
-    found = Demand.of(*(Adder(bits, gated=True) for bits in chains), Register(sum(wide + bits for bits in parts)))
+    demand = Demand.of(*(Adder(bits, gated=True) for bits in chains), Register(sum(wide + bits for bits in parts)))
     while len(parts) > 1:
         pairs = list(zip(parts[::2], parts[1::2], strict=False))
-        found += Demand.of(*(Adder(wide + high, gated=high == 1) for _, high in pairs))
+        demand += Demand.of(*(Adder(wide + high, gated=high == 1) for _, high in pairs))
         parts = [low + high for low, high in pairs] + parts[len(parts) // 2 * 2 :]
-        found += Demand.of(Register(sum(wide + bits for bits in parts)))
-    return found
+        demand += Demand.of(Register(sum(wide + bits for bits in parts)))
+    return demand
 
 
 def known_products_demand(bits: int, constants: np.ndarray) -> Demand:
