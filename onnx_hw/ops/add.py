@@ -107,7 +107,7 @@ class Add(Operator[ElementFolding]):
             terms, come = level, False
         return demand
 
-    def telling(self, folding: ElementFolding) -> TestVectors:
+    def test_vectors(self, folding: ElementFolding) -> TestVectors:
         return of_pairs(self, folding)
 
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:

@@ -261,7 +261,7 @@ class Depthwise(Operator[DepthwiseFolding]):
     def memories(self, folding: DepthwiseFolding) -> Mapping[str, RomImage]:
         return weight_memories(*self.constant_words(folding), in_logic=folding.in_logic)
 
-    def telling(self, folding: DepthwiseFolding) -> TestVectors:
+    def test_vectors(self, folding: DepthwiseFolding) -> TestVectors:
         height, width, _ = self.operand.shape
         pixels = np.arange(height * width).reshape(1, height, width, 1)
         places = self.sliding.windows(pixels, -1).reshape(-1, *self.kernel)

@@ -132,7 +132,7 @@ class Lookup(Operator[ElementFolding]):
     def memories(self, folding: ElementFolding) -> Mapping[str, RomImage]:
         return requantizer_memories(self.table, channels_of(self.weight_words(folding)), folding.pixels, 1)
 
-    def telling(self, folding: ElementFolding) -> TestVectors:
+    def test_vectors(self, folding: ElementFolding) -> TestVectors:
         return of_table(self, folding, len(self.values))
 
     def __repr__(self) -> str:

@@ -334,7 +334,7 @@ class MatMul(Operator[MatMulFolding]):
             return {}
         return weight_memories(self._weights(folding), self.weight_type, in_logic=folding.in_logic)
 
-    def telling(self, folding: MatMulFolding) -> TestVectors | None:
+    def test_vectors(self, folding: MatMulFolding) -> TestVectors | None:
         return None if self.has_dynamic_weights else of_vectors(self, folding, self.constants, self.lanes(folding))
 
     @property

@@ -139,7 +139,7 @@ class Multiply(Operator[MultiplyFolding]):
             demand += Demand.of(Adder(result_bits - LIMB), Register(result_bits))
         return demand
 
-    def telling(self, folding: MultiplyFolding) -> TestVectors:
+    def test_vectors(self, folding: MultiplyFolding) -> TestVectors:
         return of_pairs(self, folding, folding.width)
 
     def core(self, folding: MultiplyFolding, depths: Mapping[str, int]) -> Component:

@@ -227,7 +227,7 @@ class Operator(ABC, Generic[F]):
         """
         return None
 
-    def telling(self, folding: F) -> TestVectors | None:
+    def test_vectors(self, folding: F) -> TestVectors | None:
         """Return the test vectors for its core alone; None where frames test it as well."""
         return None
 

@@ -254,7 +254,7 @@ class Monotone(Operator[RequantizeFolding]):
         channels = channels_of(self.weight_words(folding))
         return requantizer_memories(self.circuit_of(folding), channels, folding.pixels, folding.steps)
 
-    def telling(self, folding: RequantizeFolding) -> TestVectors:
+    def test_vectors(self, folding: RequantizeFolding) -> TestVectors:
         return of_steps(self, folding, self.exact, self.circuit_of(folding))
 
     def __repr__(self) -> str:

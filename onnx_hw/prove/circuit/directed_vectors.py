@@ -2,7 +2,7 @@
 
 The sums before a requantizer seldom come near the ends of their range, so a fault of large values passes any number of
 samples. Here such cores stand side by side in a circuit of their own, each just as in the design, and get what drives
-them there (``Operator.telling``): sums, of products or of two tensors, the operands that make each as small and as
+them there (``Operator.test_vectors``): sums, of products or of two tensors, the operands that make each as small and as
 large as it can be; functions both sides of every threshold, both ends of the reachable range, every place of a table,
 numbers all over. Values and firings are compared as in any run.
 
@@ -84,7 +84,9 @@ def check_directed_vectors(
         ToolMissing, ToolFailed: a program is not there, or failed.
     """
     simulated_by = SimulationEngine.INTERPRETED if engine == SimulationEngine.INTERPRETED else SimulationEngine.COMPILED
-    found = {node: telling for node in design.network.nodes if (telling := node.operator.telling(design.folding(node)))}
+    found = {
+        node: vectors for node in design.network.nodes if (vectors := node.operator.test_vectors(design.folding(node)))
+    }
     taken = _taken(design, found, CYCLES_AT_MOST[simulated_by])
     run = None
     if taken:
@@ -95,12 +97,12 @@ def check_directed_vectors(
     return DirectedVectorResult(
         len(taken),
         len(found),
-        sum(telling.thresholds for telling in taken.values()),
-        sum(telling.of_thresholds for telling in found.values()),
-        sum(telling.places for telling in taken.values()),
-        sum(telling.of_places for telling in found.values()),
-        sum(telling.ends for telling in taken.values()),
-        sum(telling.of_ends for telling in found.values()),
+        sum(vectors.thresholds for vectors in taken.values()),
+        sum(vectors.of_thresholds for vectors in found.values()),
+        sum(vectors.places for vectors in taken.values()),
+        sum(vectors.of_places for vectors in found.values()),
+        sum(vectors.ends for vectors in taken.values()),
+        sum(vectors.of_ends for vectors in found.values()),
         run,
     )
 
@@ -109,26 +111,26 @@ def _taken(design: Design, found: Mapping[NetworkNode, TestVectors], cycles: int
     """Those for which there is time, widest arguments first."""
     taken, lanes, products = {}, 0, 0
     for node in sorted(found, key=lambda node: -node.operator.operands()[0].dtype.bits):
-        telling, folding = found[node], design.folding(node)
-        if telling.operator is None or telling.operator.cycles(folding) * len(telling.frames[0]) > cycles:
+        vectors, folding = found[node], design.folding(node)
+        if vectors.operator is None or vectors.operator.cycles(folding) * len(vectors.frames[0]) > cycles:
             continue
-        width = 0 if telling.lanes else telling.operator.input_orders(folding)[0].width
-        if lanes + width <= LANES_AT_MOST and products + telling.lanes <= PRODUCTS_AT_MOST:
-            taken[node], lanes, products = telling, lanes + width, products + telling.lanes
+        width = 0 if vectors.lanes else vectors.operator.input_orders(folding)[0].width
+        if lanes + width <= LANES_AT_MOST and products + vectors.lanes <= PRODUCTS_AT_MOST:
+            taken[node], lanes, products = vectors, lanes + width, products + vectors.lanes
     return {node: taken[node] for node in found if node in taken}
 
 
 def _alone(design: Design, taken: Mapping[NetworkNode, TestVectors]) -> tuple[Design, dict[str, np.ndarray]]:
     """The nodes side by side, each between a source and a sink, and all values of their frames."""
     nodes, entries, values = list[NetworkNode](), dict[str, Tensor](), dict[str, np.ndarray]()
-    for node, telling in taken.items():
+    for node, vectors in taken.items():
         enters = zip(node.operator.inputs, node.inputs, strict=True)
         enter = tuple(f"{tensor} into {node.name}.{port}" for port, tensor in enters)
-        nodes.append(replace(node, operator=telling.operator, inputs=enter))
-        entries |= zip(enter, telling.operator.operands(), strict=True)
-        values |= zip(enter, telling.frames, strict=True)
+        nodes.append(replace(node, operator=vectors.operator, inputs=enter))
+        entries |= zip(enter, vectors.operator.operands(), strict=True)
+        values |= zip(enter, vectors.frames, strict=True)
         (leaves,) = node.outputs
-        (values[leaves],) = telling.operator.golden(*telling.frames)
+        (values[leaves],) = vectors.operator.golden(*vectors.frames)
     network = Network(
         design.network.name,
         tuple(nodes),

@@ -110,7 +110,7 @@ def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
     assert found.thresholds == found.of_thresholds == int((exact.reached & exact.missed).sum())
     assert found.of_places >= table.values.size and found.places == found.of_places
     assert (found.cores, found.of_cores) == (2, 2) and found.ends == found.of_ends == 2 * (3 + 1)
-    shown = down.telling(design.foldings["down"]).frames[0].reshape(-1, 3)
+    shown = down.test_vectors(design.foldings["down"]).frames[0].reshape(-1, 3)
     assert shown.shape[0] % FRAMES == 0
     for channel, thresholds in enumerate(exact.thresholds):
         inner = thresholds[(thresholds > -2000) & (thresholds <= 1900)]
@@ -121,13 +121,13 @@ def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
 def test_places_of_a_step_function_that_is_a_table(bits: int) -> None:
     """All of them, unless they are more than there is time for; then as many of each part of the range."""
     scale, grid = Fraction(6, 1 << bits), Grid.over(Int(4))
-    telling = ByTable(Tensor((1, 1, 1), Int(bits)), (scale,), (Fraction(0),), grid).telling(RequantizeFolding(1))
-    shown = np.unique(telling.frames[0])
-    assert telling.of_places == 1 << bits and len(shown) >= telling.places
+    vectors = ByTable(Tensor((1, 1, 1), Int(bits)), (scale,), (Fraction(0),), grid).test_vectors(RequantizeFolding(1))
+    shown = np.unique(vectors.frames[0])
+    assert vectors.of_places == 1 << bits and len(shown) >= vectors.places
     if bits < 12:
-        assert telling.places == len(shown) == 1 << bits
+        assert vectors.places == len(shown) == 1 << bits
     else:
-        assert MAX_ARGUMENTS // 2 <= telling.places <= MAX_ARGUMENTS and np.diff(shown).max() <= 1 << (bits - 10)
+        assert MAX_ARGUMENTS // 2 <= vectors.places <= MAX_ARGUMENTS and np.diff(shown).max() <= 1 << (bits - 10)
 
 
 def test_sums_are_driven_to_their_ends(tmp_path: Path) -> None:
