@@ -63,7 +63,7 @@ def test_broken_models(case):
     assert said in fault.what
 
 
-FOLDED = canonicalize.prepared(MODEL)
+FOLDED = canonicalize.canonicalize(MODEL)
 SPARE = Node("spare", "Relu", "", 13, ("image",), ("spare",))
 NOT_FOLDED = {
     "a node that nothing needs": (
