@@ -87,9 +87,9 @@ def _check_identity(
         findings.must("function-repeated", f"function {quote(what)} must be defined once", where)
     _check_versions(function, model, findings)
     if model.ir_version < 8:
-        findings.should("newer-feature", f"functions need IR version 8, the file says {model.ir_version}", where)
+        findings.should("newer-feature", f"functions need IR version 8; the file says {model.ir_version}", where)
     elif function.overload and model.ir_version < 10:
-        findings.should("newer-feature", f"overloads need IR version 10, the file says {model.ir_version}", where)
+        findings.should("newer-feature", f"overloads need IR version 10; the file says {model.ir_version}", where)
 
 
 def _check_versions(function: SourceFunction, model: SourceModel, findings: Findings) -> None:
@@ -115,7 +115,7 @@ def _check_parameters(function: SourceFunction, ir_version: int, findings: Findi
     defaults = [attribute.name for attribute in function.defaults]
     if defaults and 8 <= ir_version < 9:
         findings.should(
-            "newer-feature", f"attribute defaults need IR version 9, the file says {ir_version}", function.where
+            "newer-feature", f"attribute defaults need IR version 9; the file says {ir_version}", function.where
         )
     count = Counter((*function.attributes, *defaults))
     for name in count:
@@ -141,7 +141,7 @@ def _check_references(function: SourceFunction, findings: Findings) -> None:
             if attribute.reference and attribute.reference not in known:
                 findings.must(
                     "undefined-attribute",
-                    f"the function must declare the attribute {quote(attribute.reference)} it refers to",
+                    f"the function must declare the attribute {quote(attribute.reference)} that it refers to",
                     attribute.where,
                 )
             if attribute.reference and attribute.kind in ("graph", "graphs"):
@@ -170,7 +170,7 @@ def _check_call(node: SourceNode, callee: SourceFunction, kinds: Mapping[str, st
         if len(arguments) > len(known):
             findings.must(
                 f"call-{what}",
-                f"the function has {len(known)} {what}, the call must not give {len(arguments)}",
+                f"the function has {len(known)} {what}; the call must not have {len(arguments)}",
                 node.location,
             )
     known_attributes = {*callee.attributes, *(attribute.name for attribute in callee.defaults)}

@@ -125,7 +125,7 @@ class _Checker:
                     "initializer-not-input",
                     f"up to IR version 3 every initializer must also be an input of the graph; {quote(name)} is not",
                     constant.where,
-                    "set ir_version to 4 or greater; --lenient takes it as a constant",
+                    "set ir_version to 4 or greater, or read the file with --lenient, which takes it as a constant",
                 )
             elif not main and not old and name in listed:
                 self.findings.must(
@@ -251,7 +251,7 @@ class _Checker:
             f"a value must be defined before it is read; {quote(name)} is read by {reader}, "
             f"but defined later, by {nodes[scope.producers[name]].location}{more}",
             where,
-            "sorting the nodes would mend it; --lenient does so",
+            "sort the nodes, or read the file with --lenient, which does so",
         )
 
     def _check_outputs(self, graph: SourceGraph, scope: NameScope) -> None:
@@ -265,7 +265,7 @@ class _Checker:
                     "output-from-outside",
                     f"a subgraph's output must be defined in it; {quote(value.name)} is defined outside",
                     value.where,
-                    "pass it through an Identity node inside the subgraph; --lenient accepts it",
+                    "pass it through an Identity node inside the subgraph, or read the file with --lenient",
                 )
             else:
                 self.findings.must(

@@ -33,7 +33,7 @@ def fix_shapes(model: Model, dimensions: Mapping[str, int]) -> Model:
         if free:
             named = [f"--dim {name}=..." for name in free if name is not None]
             hint = f"bind it: {' '.join(named)}" if named else "give it a number or a name in the exporter"
-            message = f"every dimension must have a number, those of {value!r} have not"
+            message = f"every dimension must have a number, but {value!r} has open ones"
             problems.append(
                 Problem("dimension-unbound", message, f"graph.input[{index}]({value.name})", hint, "capability")
             )

@@ -62,7 +62,7 @@ def one_sided(compute: Callable[[Array, Array], Array], a: Array, b: Array, axis
         )
     y = compute(a, align_axis(a, b, axis))
     if y.shape != a.shape:
-        raise ValueError(f"B must broadcast to A, {list(b.shape)} to {list(a.shape)} does not")
+        raise ValueError(f"B must broadcast to A, but {list(b.shape)} does not broadcast to {list(a.shape)}")
     return y
 
 

@@ -119,7 +119,7 @@ def TensorScatter(
     """
     along = normal_axis(axis, x.ndim)
     if along == 0 or mode not in ("linear", "circular"):
-        raise ValueError(f"axis must not be that of the batch, and mode linear or circular, not {mode}")
+        raise ValueError(f"axis must not be that of the batch, and mode must be linear or circular, not {mode}")
     start = np.zeros(x.shape[0], np.int64) if write_indices is None else write_indices
     position = start[:, None] + np.arange(update.shape[along])
     if mode == "circular":
@@ -173,7 +173,7 @@ def slices(
     which = normal_axes(range(count) if axes is None else axes, len(shape))  # type: ignore[arg-type]
     strides = [1] * count if steps is None else [int(step) for step in steps]
     if not len(ends) == len(which) == len(strides) == count or 0 in strides:
-        raise ValueError("starts, ends, axes and steps must be equally many, and no step be 0")
+        raise ValueError("starts, ends, axes and steps must have the same length, and no step may be 0")
     result = [slice(None)] * len(shape)
     for axis, start, end, step in zip(which, starts, ends, strides, strict=True):
         if step < 0 and int(end) < -shape[axis]:

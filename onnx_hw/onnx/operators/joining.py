@@ -218,7 +218,7 @@ def padded_shape(
         raise ValueError(f"mode must be constant, reflect, edge or wrap, not {mode}")
     result = [n + before + after for n, (before, after) in zip(shape, axis_pads(len(shape), pads, axes), strict=True)]
     if min(result, default=0) < 0:
-        raise ValueError(f"padding must leave at least nothing of {list(shape)}, not {result}")
+        raise ValueError(f"negative padding must not cut off more than {list(shape)} has; the shape would be {result}")
     return result
 
 

@@ -54,7 +54,7 @@ def gemm_type(
     shape = matmul_shape(a.shape[::-1] if transA else a.shape, b.shape[::-1] if transB else b.shape)
     y = TensorType(same_dtype(a, b, c), shape)
     if c is not None and broadcast_shape(y, c) != shape:
-        raise ValueError(f"C must broadcast to {list(shape)}, {list(c.shape)} does not")
+        raise ValueError(f"C must broadcast to {list(shape)}, but {list(c.shape)} does not")
     return y
 
 

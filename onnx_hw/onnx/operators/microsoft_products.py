@@ -105,7 +105,7 @@ def qgemm_type(
     check_entries(4, b_scale, y, -1)
     check_entries(5, b_zero_point, y, -1)
     if c is not None and broadcast_shape(y, c) != shape:
-        raise ValueError(f"C must broadcast to {list(shape)}, {list(c.shape)} does not")
+        raise ValueError(f"C must broadcast to {list(shape)}, but {list(c.shape)} does not")
     return TensorType(a_scale.dtype if y_zero_point is None else y_zero_point.dtype, shape)
 
 

@@ -45,7 +45,9 @@ class Interpolation:
             known = ", ".join(_COORDINATES)
             raise ValueError(f"coordinate_transformation_mode must be one of {known}, not {self.coordinates}")
         if self.nearest_mode not in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
-            raise ValueError(f"nearest_mode must be a rounding or floor or ceil, not {self.nearest_mode}")
+            raise ValueError(
+                f"nearest_mode must be round_prefer_floor, round_prefer_ceil, floor or ceil, not {self.nearest_mode}"
+            )
 
 
 def resize_type(

@@ -30,7 +30,9 @@ def GridSample(
 ) -> Array:
     """Sample ``x`` (batch, channels, *spatial) at ``grid`` (batch, *output, rank): -1 to 1, last axis first."""
     if mode not in ("linear", "nearest", "cubic") or padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"mode must be linear, nearest or cubic, padding_mode known, not {mode}, {padding_mode}")
+        raise ValueError(
+            f"mode must be linear, nearest or cubic and padding_mode one that ONNX knows, not {mode}, {padding_mode}"
+        )
     lengths = np.array(x.shape[2:])
     positions = grid[..., ::-1].astype(np.float64)
     span = lengths - 1 if align_corners else lengths

@@ -68,7 +68,7 @@ def new_shape(old: tuple[int, ...], shape: Sequence[int] | Array, allowzero: int
     for length in lengths:
         known *= 1 if length == -1 else length
     if free > 1 or min(lengths, default=0) < -1:
-        raise ValueError(f"shape must have at most one -1 and nothing below, not {lengths}")
+        raise ValueError(f"shape must have at most one -1 and no smaller number, not {lengths}")
     if free:
         if known == 0 or size % known:
             raise ValueError(f"{size} elements of {list(old)} cannot be reshaped to {lengths}")
@@ -220,7 +220,9 @@ def Expand(x: Array, shape: Array) -> Array:
 def depth_to_space_type(x: TensorType, *, blocksize: int, mode: str = "DCR") -> TensorType:
     batch, channels, height, width = image_axes(x.shape)
     if mode not in ("DCR", "CRD") or channels % (blocksize * blocksize):
-        raise ValueError(f"mode must be DCR or CRD, and {channels} channels fill blocks of {blocksize} x {blocksize}")
+        raise ValueError(
+            f"mode must be DCR or CRD, and {channels} channels must fill blocks of {blocksize} x {blocksize}"
+        )
     return x.with_shape((batch, channels // blocksize**2, height * blocksize, width * blocksize))
 
 
@@ -244,7 +246,7 @@ def space_to_depth_type(x: TensorType, *, blocksize: int, mode: str = "DCR") -> 
     batch, channels, height, width = image_axes(x.shape)
     if mode not in ("DCR", "CRD") or height % blocksize or width % blocksize:
         raise ValueError(
-            f"mode must be DCR or CRD, and {height} x {width} be whole blocks of {blocksize} x {blocksize}"
+            f"mode must be DCR or CRD, and {height} x {width} must be whole blocks of {blocksize} x {blocksize}"
         )
     return x.with_shape((batch, channels * blocksize**2, height // blocksize, width // blocksize))
 

@@ -147,7 +147,7 @@ def broadcast_shape(*inputs: TensorType) -> tuple[int, ...]:
         lengths = {x.shape[axis] for x in inputs if x.ndim >= -axis} - {1}
         if len(lengths) > 1:
             shapes = " and ".join(str(list(x.shape)) for x in inputs)
-            raise ValueError(f"shapes must broadcast against each other, {shapes} do not")
+            raise ValueError(f"shapes must broadcast against each other, but {shapes} do not")
         result.append(lengths.pop() if lengths else 1)
     return tuple(result)
 
