@@ -190,7 +190,7 @@ class _Choice:
         self.integers.add(name)
 
     def _parts(self, node: Node) -> list[str]:
-        """What a Concat joins: its inputs but for constants without elements."""
+        """Return what a Concat joins: its inputs except constants without elements."""
         return [name for name in node.inputs if name not in self.constants or self.constants[name].size]
 
     def _keeps_integers(self, node: Node) -> bool:
@@ -205,28 +205,28 @@ class _Choice:
         return _effect(node) is Effect.KEEPS
 
     def _is_scalar(self, node: Node) -> bool:
-        """Whether all channels have one constant."""
+        """Say whether all channels have one constant."""
         return all(self.constants[name].size == 1 for name in node.inputs if name in self.constants)
 
     def _turns(self, node: Node, data: str) -> bool:
-        """Whether an absorbed node has a negative slope, or is a division by the data."""
+        """Say whether an absorbed node has a negative slope, or is a division by the data."""
         if facts_of(node).inverts and node.inputs[1] == data:
             return True
         others = [self.constants[name] for name in node.inputs if name in self.constants]
         return _effect(node) is Effect.SCALES and any(bool((array <= 0).any()) for array in others)
 
     def _sums(self, node: Node) -> bool:
-        """Whether a node is a product or an average of real numbers; sums of indices, or of a shape that depends on
+        """Say whether a node is a product or an average of real numbers; sums of indices, or of a shape that depends on
         data, stay on the host.
         """
         result = self.values.get(node.outputs[0])
         return _effect(node) is Effect.SUMS and result is not None and result.element_type == "float"
 
     def _joins(self, node: Node) -> bool:
-        """Whether hardware makes one tensor of several."""
+        """Say whether hardware makes one tensor of several."""
         return self._adds_tensors(node) or (_effect(node) is Effect.JOINS and node.outputs[0] in self.before_products)
 
     def _adds_tensors(self, node: Node) -> bool:
-        """Whether a node adds or multiplies two tensors."""
+        """Say whether a node adds or multiplies two tensors."""
         of_two = _effect(node) is Effect.ADDS or (_effect(node) is Effect.SCALES and not facts_of(node).inverts)
         return of_two and not any(name in self.constants for name in node.inputs)

@@ -1,1 +1,1 @@
-"""Width of every tensor, by what it loses and what it costs."""
+"""Mixed precision: the bit width of every tensor, by its sensitivity and by what it costs in hardware."""

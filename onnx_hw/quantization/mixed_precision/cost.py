@@ -1,12 +1,12 @@
-"""What integers of each width cost in hardware, in look-up tables, before there is any design.
+"""Cost of integers of each width in hardware, in look-up tables, before there is any design.
 
 * Weights lie in a memory, data in the rows that a window or a matrix product waits for: a small memory is made of
   look-up tables, a large one of block RAMs.
-* Whoever reads them has lanes, as many as its share of all products: each carries both operands through registers and
+* The node that reads them has lanes by its share of all products: each carries both operands through registers and
   selectors.
 * A function of data that becomes a table has an entry for every integer.
 
-It compares widths; what a design takes is known once there is one.
+The cost serves to compare widths; the area of a design is estimated later, when it is known.
 """
 
 from __future__ import annotations
@@ -23,51 +23,53 @@ from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey, weighted_products
 
 BLOCK_RAM, TABLE = 18 * 1024, 16
-"""Bits of a block RAM, and of a look-up table."""
+"""Capacity of a block RAM, and of a look-up table, in bits."""
 
 LANES = 156
-"""Of all products together: those of a middling chip."""
+"""Lanes of all products together: those of a middling chip."""
 
-TABLED = 8
-"""Bits of an entry of a table."""
+TABLE_ENTRY_BITS = 8
+"""Width of an entry of a table, in bits."""
 
 
 def memory_luts(bits: float) -> float:
-    """Of a memory; it has no steps, since nobody knows yet what shares a block RAM."""
+    """Return the cost of a memory, without steps, because it is not known yet which memories share a block RAM."""
     share = LUTS_PER_BLOCK_RAM / BLOCK_RAM
     begun = LUTS_PER_BLOCK_RAM * (1 - share * TABLE)
     return min(bits / TABLE, bits * share + begun)
 
 
 def estimate_costs(graph: Graph, points: Collection[str], widths: Collection[int]) -> dict[TensorKey, dict[int, float]]:
-    """Of every point and all weights, by bits.
+    """Return the cost of every point and of all weights, by bits.
 
     Args:
-        graph: of float32, with the shapes of its values.
-        points: the values that get integers.
+        graph: float32 graph, with the shapes of its values.
+        points: names of the values that get integers.
+        widths: widths, in bits.
     """
     products = weighted_products(graph)
     macs = {node.label: macs_of(node, graph) or 0 for node, _ in products}
     total = max(1, sum(macs.values()))
     lanes = {label: max(1.0, LANES * count / total) for label, count in macs.items()}
-    found = {}
+    costs = {}
     for node, name in products:
         size, beside = graph.constants[name].size, lanes[node.label]
-        found[TensorKey("weights", node.label)] = {bits: memory_luts(size * bits) + beside * bits for bits in widths}
+        costs[TensorKey("weights", node.label)] = {bits: memory_luts(size * bits) + beside * bits for bits in widths}
     behind = _readers_of_points(graph, points)
     for name in points:
         beside = sum(lanes.get(node.label, 1.0) for node in behind[name])
-        kept = max((_waiting(graph, node, name) for node in behind[name]), default=1)
+        kept = max((_held_numbers(graph, node, name) for node in behind[name]), default=1)
         tables = sum(facts_of(node).effect is Effect.BENDS for node in behind[name])
-        found[TensorKey("data", name)] = {
-            bits: memory_luts(kept * bits) + beside * bits + tables * memory_luts(TABLED << bits) for bits in widths
+        costs[TensorKey("data", name)] = {
+            bits: memory_luts(kept * bits) + beside * bits + tables * memory_luts(TABLE_ENTRY_BITS << bits)
+            for bits in widths
         }
-    return found
+    return costs
 
 
 def _readers_of_points(graph: Graph, points: Collection[str]) -> Mapping[str, list[Node]]:
-    """Who reads the integers of each point, those that only move them passed over."""
-    readers, found = readers_of(graph.nodes), {}
+    """Return the nodes that read the integers of each point, behind data movement."""
+    readers, costs = readers_of(graph.nodes), {}
     for point in points:
         names, nodes = [point], dict[int, Node]()
         for name in names:
@@ -76,12 +78,12 @@ def _readers_of_points(graph: Graph, points: Collection[str]) -> Mapping[str, li
                     names += [result for result in node.outputs if result not in names]
                 else:
                     nodes[id(node)] = node
-        found[point] = list(nodes.values())
-    return found
+        costs[point] = list(nodes.values())
+    return costs
 
 
-def _waiting(graph: Graph, node: Node, point: str) -> int:
-    """Numbers of a point that a reader holds: the rows below a window, or one place."""
+def _held_numbers(graph: Graph, node: Node, point: str) -> int:
+    """Return how many numbers of a point a reader holds: the rows below a window, or one place."""
     values = {**{value.name: value for value in graph.inputs}, **graph.values}
     shape = [size for size in values[point].shape or () if isinstance(size, int)] if point in values else []
     place = facts_of(node).weights

@@ -1,9 +1,12 @@
-"""The widths of the integers of a float model that reach a goal at least cost.
+"""Search for the bit widths that reach a quality goal at the least cost.
 
-What each tensor costs at each width is known, and so is nearly what it adds to the noise (``cost_of_widths.py``,
-``noise_of_widths.py``): a knapsack. It is solved with a price of noise, the integers are chosen by their effect, and
-what is lost on samples that nothing was learned from says by how much the noise was misjudged. So it goes on a few
-times; the cheapest widths that reached the goal are taken.
+A goal, samples, and the sensitivity and cost of each tensor go in; a scheme with the bits of every tensor comes out.
+``post_training`` calls it.
+
+The cost of each tensor at each width is known, and so, nearly, is the noise that it adds (``cost.py``,
+``sensitivity.py``): a knapsack problem. It is solved with a price of noise (Lagrange multiplier); then the integers are
+chosen, and the error on hold-out samples says by how much the noise was misjudged. This is repeated a few times; the
+cheapest widths that reached the goal are taken.
 """
 
 from __future__ import annotations
@@ -22,41 +25,43 @@ from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.sqnr import MIN_POWER
 
 WIDTHS = (4, 6, 8, 9, 10, 12, 16)
-"""Bits."""
+"""Offered widths, in bits."""
 
-TRIES = 6
-"""Times that integers are chosen."""
+MAX_TRIES = 6
+"""Greatest number of times that integers are chosen."""
 
-CLOSE_DB = 0.25
-"""A goal that is passed by no more is reached well enough."""
+TOLERANCE_DB = 0.25
+"""Excess over the goal, in dB, at which the search stops."""
 
-FEW = 4
-"""So many samples or less are not divided into those to learn from and those to judge by."""
+MIN_SAMPLES_TO_SPLIT = 4
+"""Greatest number of samples that are not split: all of them both teach and judge."""
 
-EVERY = 2
-"""Of more, every so many-th one judges: all of them teach in the end, so that new samples fare about as well."""
+HOLD_OUT_STRIDE = 2
+"""Hold-out split: of more samples, each one at this stride judges and the others teach. The final integers learn from
+all samples, so new samples fare about as well.
+"""
 
-MOST_SAMPLES = 64
-"""For a signal to noise; a share of right classes needs all there are."""
+MAX_SQNR_SAMPLES = 64
+"""Greatest number of samples for an SQNR goal; an accuracy goal needs all samples."""
 
-SEARCHED_DB = 4.0, 60.0
-"""Signal to noise among which that is looked for at which classes stay right."""
+SEARCH_RANGE_DB = 4.0, 60.0
+"""Range of SQNR, in dB, in which the least one that keeps the classes right is searched."""
 
-HELD = 0.3
-"""How much is held to both kinds of noise being misjudged alike."""
+PRIOR_WEIGHT = 0.3
+"""Weight of the prior that both kinds of noise are misjudged alike."""
 
 CostTable = Mapping[TensorKey, Mapping[int, float]]
 
 
 @dataclass(frozen=True)
 class ChosenWidths:
-    """What was found.
+    """Result of a search for bit widths.
 
     Attributes:
-        scheme: with the bits of every value and all weights.
-        costs: in look-up tables, as ``cost_of_widths.py`` estimates them.
-        sqnr_db: on the samples that judge, less one standard error; infinite where nothing differs.
-        accuracy_loss: points, as ``Goal`` says; None where that was not asked for.
+        scheme: scheme with the bits of every value and all weights.
+        costs: look-up tables, as ``cost.py`` estimates them.
+        sqnr_db: SQNR on the hold-out samples, less one standard error; infinite where nothing differs.
+        accuracy_loss: loss in percentage points, as in ``Goal``; None without such a goal.
     """
 
     scheme: Scheme
@@ -71,7 +76,7 @@ class ChosenWidths:
 
 
 Quantize = Callable[[Scheme, Sequence[Frame], Sequence[Frame]], IntegerDecisions]
-"""Chooses integers: of a scheme, learned from samples, judged by others."""
+"""Function that chooses integers, from a scheme, samples to learn from, and hold-out samples."""
 
 
 def choose_widths(
@@ -84,19 +89,23 @@ def choose_widths(
     costs: CostTable,
     quantize: Quantize,
 ) -> ChosenWidths:
-    """The widths that reach a goal.
+    """Search for the widths that reach a goal.
 
     Args:
-        scheme: what has bits of its own there keeps them.
+        goal: quality that is to be reached.
+        scheme: scheme whose overrides are kept.
         frames: samples, by graph input.
-        labels: (samples,) their classes, if known.
-        ends: the values that are judged.
+        labels: (samples,) classes; None where they are not known.
+        ends: names of the logits.
+        noises: noise that each tensor adds at each width.
+        costs: cost of each tensor at each width.
+        quantize: function that chooses the integers of a scheme.
 
     Raises:
-        UserError: no width reaches it; says how near they come.
+        UserError: no width reaches it; the message says how near they come.
     """
     search = _Search(goal, scheme, frames, labels, ends, noises, costs, quantize)
-    found = search.found()
+    found = search.run()
     if found is not None:
         return found
     best = max(search.tried, key=lambda one: (-(one.accuracy_loss or 0.0), one.sqnr_db))
@@ -111,15 +120,17 @@ def choose_widths(
         option = "--sqnr"
     raise user_error(
         "goal-missed",
-        f"{asked}; integers of up to {WIDTHS[-1]} bits come to {reached} on samples that nothing was learned from",
+        f"{asked}; integers of up to {WIDTHS[-1]} bits reach only {reached} on hold-out samples",
         where=option,
         hint="give more samples with --calibration, like the data; or ask for less",
         stage="quantize",
     )
 
 
-def _doubtful(noises: np.ndarray | None) -> float:
-    """By how much more noise is to be reckoned with than samples show: one standard error of their mean.
+def _standard_error_factor(noises: np.ndarray | None) -> float:
+    """Return the factor of noise for one standard error of its mean over samples.
+
+    Of few samples, a rare one may make most of the noise, or be missing.
 
     Of few samples one that is rare may make most of the noise, or be missing.
     """
@@ -144,9 +155,9 @@ class _Search:
         self.noises, self.costs = noises, costs
         numbers = np.arange(len(frames))
         if goal.sqnr_db is not None:
-            numbers = numbers[:: -(-len(numbers) // MOST_SAMPLES)]
-        judges = numbers if len(numbers) <= FEW else numbers[EVERY - 1 :: EVERY]
-        learned = numbers if len(numbers) <= FEW else np.setdiff1d(numbers, judges)
+            numbers = numbers[:: -(-len(numbers) // MAX_SQNR_SAMPLES)]
+        judges = numbers if len(numbers) <= MIN_SAMPLES_TO_SPLIT else numbers[HOLD_OUT_STRIDE - 1 :: HOLD_OUT_STRIDE]
+        learned = numbers if len(numbers) <= MIN_SAMPLES_TO_SPLIT else np.setdiff1d(numbers, judges)
         if goal.sqnr_db is None:
             judges = numbers
         self.learned, self.judges = [frames[k] for k in learned], [frames[k] for k in judges]
@@ -155,33 +166,33 @@ class _Search:
         fixed |= {TensorKey("weights", name): p.bits for name, p in scheme.weight_overrides.items()}
         self.offered = {place: (fixed[place],) if place in fixed else WIDTHS for place in noises}
         self.tried: list[ChosenWidths] = []
-        self.known: list[tuple[float, float, float]] = []  # noise: foreseen of data and of weights, and measured
+        self.known: list[tuple[float, float, float]] = []  # noise: predicted of data and of weights, and measured
 
-    def found(self) -> ChosenWidths | None:
-        """The cheapest of those that reach the goal; None where none does."""
+    def run(self) -> ChosenWidths | None:
+        """Return the cheapest widths that reach the goal; None if no widths do."""
         if self.goal.accuracy_loss is not None:
-            return self.of_classes(self.goal.accuracy_loss)
+            return self.search_accuracy(self.goal.accuracy_loss)
         assert self.goal.sqnr_db is not None
-        return self.of_noise(self.goal.sqnr_db)
+        return self.search_sqnr(self.goal.sqnr_db)
 
-    def of_noise(self, sqnr_db: float) -> ChosenWidths | None:
-        """The cheapest that has so much signal to noise."""
-        aim, seen = 10 ** (-(sqnr_db + CLOSE_DB / 3) / 10), set[tuple[int, ...]]()
-        for last in (*[False] * (TRIES - 1), True):
+    def search_sqnr(self, sqnr_db: float) -> ChosenWidths | None:
+        """Return the cheapest widths that reach an SQNR; None if no widths do."""
+        aim, seen = 10 ** (-(sqnr_db + TOLERANCE_DB / 3) / 10), set[tuple[int, ...]]()
+        for last in (*[False] * (MAX_TRIES - 1), True):
             good = [one for one in self.tried if one.sqnr_db >= sqnr_db]
             widths = self._widest() if last and not good else self._cheapest(aim)
-            if tuple(widths.values()) in seen or any(one.sqnr_db <= sqnr_db + CLOSE_DB for one in good):
+            if tuple(widths.values()) in seen or any(one.sqnr_db <= sqnr_db + TOLERANCE_DB for one in good):
                 break
             seen.add(tuple(widths.values()))
             self._try(widths)
         good = [one for one in self.tried if one.sqnr_db >= sqnr_db]
         return min(good, key=lambda one: one.costs, default=None)
 
-    def of_classes(self, most: float) -> ChosenWidths | None:
-        """The cheapest that loses so many points: the less noise, the less is lost."""
-        low, high = SEARCHED_DB
+    def search_accuracy(self, most: float) -> ChosenWidths | None:
+        """Return the cheapest widths that keep the loss of accuracy; less noise is assumed to lose less."""
+        low, high = SEARCH_RANGE_DB
         good = []
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             one = self._try(self._cheapest(10 ** (-(low + high) / 20)))
             if one.accuracy_loss is not None and one.accuracy_loss <= most:
                 good.append(one)
@@ -194,7 +205,7 @@ class _Search:
         return min(good, key=lambda one: one.costs, default=None)
 
     def _try(self, widths: Mapping[TensorKey, int]) -> ChosenWidths:
-        """Choose integers of these widths."""
+        """Choose integers of these widths, measure them and remember the result."""
         single = {
             kind: {p.name: replace(usual, bits=bits) for p, bits in widths.items() if p.kind == kind}
             for kind, usual in (("data", self.scheme.data), ("weights", self.scheme.weights))
@@ -203,12 +214,15 @@ class _Search:
         found = self.quantize(scheme, self.learned, self.judges)
         ends = {name: found.held[name].held for name in self.ends if name in found.held}
         noise = max(
-            (_doubtful(found.noises.get(name)) * end.noise / max(end.signal, MIN_POWER) for name, end in ends.items()),
+            (
+                _standard_error_factor(found.noises.get(name)) * end.noise / max(end.signal, MIN_POWER)
+                for name, end in ends.items()
+            ),
             default=0.0,
         )
-        foreseen = [sum(self.noises[p][bits] for p, bits in widths.items() if p.kind == kind) for kind in single]
-        if noise > 0 and sum(foreseen) > 0:
-            self.known.append((foreseen[0], foreseen[1], noise))
+        predicted = [sum(self.noises[p][bits] for p, bits in widths.items() if p.kind == kind) for kind in single]
+        if noise > 0 and sum(predicted) > 0:
+            self.known.append((predicted[0], predicted[1], noise))
         loss = None
         if self.goal.accuracy_loss is not None and found.classes is not None:
             floats, integers = found.classes
@@ -219,16 +233,18 @@ class _Search:
         return self.tried[-1]
 
     def _factors(self) -> dict[str, float]:
-        """By which the noise of data and of weights is what was foreseen: from all tries, the last above all."""
+        """Estimate by which factor the noise of data and of weights exceeds the prediction, from all tries, the last
+        above all.
+        """
         if not self.known:
             return {"data": 1.0, "weights": 1.0}
         data, weights, noise = np.array(self.known).T
         common = noise[-1] / (data[-1] + weights[-1])
         rows = np.stack([data / noise, weights / noise], 1)
         counts = np.where(np.arange(len(rows)) == len(rows) - 1, 3.0, 1.0)[:, None]
-        held = HELD * np.eye(2) / common
+        held = PRIOR_WEIGHT * np.eye(2) / common
         found = np.linalg.lstsq(
-            np.concatenate([rows * counts, held]), np.concatenate([counts[:, 0], np.full(2, HELD)]), rcond=None
+            np.concatenate([rows * counts, held]), np.concatenate([counts[:, 0], np.full(2, PRIOR_WEIGHT)]), rcond=None
         )[0]
         found = np.clip(found, common / 8, common * 8)
         found *= noise[-1] / (found[0] * data[-1] + found[1] * weights[-1])
@@ -238,7 +254,7 @@ class _Search:
         return {place: max(offered) for place, offered in self.offered.items()}
 
     def _cheapest(self, allowed: float) -> dict[TensorKey, int]:
-        """The widths that cost least with so much noise, or the widest where that is too little."""
+        """Return the cheapest widths with at most the allowed noise, or the widest where that is not possible."""
         factors = self._factors()
         tables = {
             place: [(bits, self.costs[place][bits], factors[place.kind] * self.noises[place][bits]) for bits in offered]
@@ -248,7 +264,7 @@ class _Search:
         def at(price: float) -> dict[TensorKey, tuple[int, float, float]]:
             return {place: min(table, key=lambda one: one[1] + price * one[2]) for place, table in tables.items()}
 
-        low, high = -20.0, 40.0  # of the price's logarithm to base 2, of all of the noise that is allowed
+        low, high = -20.0, 40.0  # base-2 logarithm of the price of all allowed noise
         for _ in range(40):
             middle = (low + high) / 2
             enough = sum(one[2] for one in at(2**middle / allowed).values()) <= allowed
@@ -257,7 +273,7 @@ class _Search:
         room = allowed - sum(one[2] for one in chosen.values())
         if room < 0:
             return self._widest()
-        while True:  # what is left over spares something, too
+        while True:  # spend the remaining noise
             steps = [
                 (one[1] - other[1], place, other)
                 for place, one in chosen.items()

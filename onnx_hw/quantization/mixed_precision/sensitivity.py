@@ -1,8 +1,8 @@
-"""What integers of each width cost at the outputs of a float model, tensor by tensor.
+"""Sensitivity: the noise that integers of each width add at the outputs of a float model, tensor by tensor.
 
 The samples go through the model in floats; then one tensor after the other is rounded, all others being floats, and the
-nodes behind it are computed once more. What arrives at the ends grows with the mean square of the rounding, so one
-width says it of all. Noise of several tensors adds up, nearly.
+nodes behind it are computed once more. The noise at the logits is proportional to the mean square of the rounding, so
+one measured width gives all others. Noise of several tensors nearly adds up.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ from onnx_hw.quantization.ranges.mse import mse_ranges
 from onnx_hw.quantization.scheme import Precision, Scheme
 from onnx_hw.samples.sqnr import MIN_POWER, NoiseStatistics
 
-PROBED = 8
-"""Bits of the integers that are tried."""
+PROBE_BITS = 8
+"""Width of the measured integers, in bits."""
 
 SEED = 20
-"""Of the noise that is tried: two builds find the same."""
+"""Seed of the measured noise: two builds measure the same."""
 
-MACS = 20_000_000_000
-"""That all tries together may take: so many samples are looked at, two at least."""
+MAX_MACS = 20_000_000_000
+"""Greatest number of multiply-accumulates of all measurements: it limits the samples, of which two are used at least.
+"""
 
-FRAMES = 8
-"""Samples, at most."""
+MAX_SAMPLES = 8
+"""Greatest number of samples."""
 
 
 @dataclass(frozen=True, order=True)
 class TensorKey:
-    """What has a width of its own.
+    """Key of a tensor with a width of its own.
 
     Attributes:
         kind: "data" or "weights".
-        name: of the value, or the label of the node.
+        name: name of the value, or label of the node.
     """
 
     kind: str
@@ -52,17 +53,17 @@ class TensorKey:
 
 
 NoiseTable = Mapping[TensorKey, Mapping[int, float]]
-"""By place and bits: noise over signal at the end where it is largest."""
+"""Noise over signal, at the logits where it is largest; by tensor and bits."""
 
 
 def weighted_products(graph: Graph) -> list[tuple[Node, str]]:
-    """Every node whose weights are quantized, and their name."""
-    found = []
+    """Return every node whose weights are quantized, and the name of its weights."""
+    noises = []
     for node in graph.nodes:
         place = facts_of(node).weights if facts_of(node).effect is Effect.SUMS else None
         if place is not None and node.inputs[place.at] in graph.constants:
-            found.append((node, node.inputs[place.at]))
-    return found
+            noises.append((node, node.inputs[place.at]))
+    return noises
 
 
 def measure_noise(
@@ -73,42 +74,42 @@ def measure_noise(
     scheme: Scheme,
     widths: Collection[int],
 ) -> NoiseTable:
-    """The noise of every point and all weights.
+    """Measure the noise of every point and of all weights.
 
     Args:
-        graph: of float32.
-        points: the values that get integers.
+        graph: float32 graph.
+        points: names of the values that get integers.
         frames: samples, by graph input.
-        spans: what was seen of the points.
-        scheme: which of the integers are symmetric.
-        widths: bits.
+        spans: range of each point on samples.
+        scheme: scheme that says which of the integers are symmetric.
+        widths: widths, in bits.
     """
     products = weighted_products(graph)
     macs = sum(macs_of(node, graph) or 0 for node in graph.nodes)
     tries = macs * (len(points) + len(products)) // 2
-    count = int(np.clip(MACS // max(1, tries), 2, FRAMES))
+    count = int(np.clip(MAX_MACS // max(1, tries), 2, MAX_SAMPLES))
     probe = _Probe(graph, frames[:: -(-len(frames) // count)])
-    found: dict[TensorKey, Mapping[int, float]] = {}
+    noises: dict[TensorKey, Mapping[int, float]] = {}
     tensors = len(points) + len(products)
     for name in points:
-        found[TensorKey("data", name)] = _of_data(
+        noises[TensorKey("data", name)] = _of_data(
             probe, name, spans[name], scheme.data_precision(name), widths, tensors
         )
     for node, weights in products:
-        found[TensorKey("weights", node.label)] = _of_weights(
+        noises[TensorKey("weights", node.label)] = _of_weights(
             probe, node, weights, scheme.weight_precision(node.label), widths
         )
-    return found
+    return noises
 
 
 def _of_data(
     probe: _Probe, name: str, span: Range, precision: Precision, widths: Collection[int], tensors: int
 ) -> Mapping[int, float]:
     values = probe.exact.of(name)
-    expected = mse_ranges(values, {*widths, PROBED}, tensors=tensors, symmetric=precision.symmetric)
-    step = (expected[PROBED].high - expected[PROBED].low) / (1 << PROBED)
+    expected = mse_ranges(values, {*widths, PROBE_BITS}, tensors=tensors, symmetric=precision.symmetric)
+    step = (expected[PROBE_BITS].high - expected[PROBE_BITS].low) / (1 << PROBE_BITS)
     random = np.random.default_rng(SEED)
-    given = [  # as if they lay anywhere between two integers; 0 is one
+    given = [  # uniform noise of one step; 0 has an integer
         np.where(array == 0, 0, array + random.uniform(-step / 2, step / 2, array.shape)).astype(array.dtype)
         for array in values
     ]
@@ -117,7 +118,7 @@ def _of_data(
     gain = probe.noise({name: given}) / off if off else 0.0
     whole = None if span.step is None else round((max(span.high, 0.0) - min(span.low, 0.0)) / float(span.step))
     lossless = {bits for bits in widths if whole is not None and whole < 1 << bits and not precision.symmetric}
-    rare = min(chosen.saturation for chosen in expected.values())  # no width helps
+    rare = min(chosen.saturation for chosen in expected.values())  # no width reduces this
     return {
         bits: 0.0 if bits in lossless else gain * (expected[bits].rounding + expected[bits].saturation - rare)
         for bits in widths
@@ -130,25 +131,25 @@ def _of_weights(
     place, weights = facts_of(node).weights, probe.graph.constants[name]
     assert place is not None
     if not np.isfinite(weights).all():
-        return dict.fromkeys(widths, 0.0)  # it is refused later
+        return dict.fromkeys(widths, 0.0)  # refused later
     axis = place.axis_of_outputs(node, weights.ndim)
-    grid = replace(precision, bits=PROBED).weight_grid(weights, axis)
+    grid = replace(precision, bits=PROBE_BITS).weight_grid(weights, axis)
     noise = probe.noise({}, node, {name: dequantize(grid.integers(weights, axis), grid, axis)})
-    return {bits: noise * 4.0 ** (PROBED - bits) for bits in widths}
+    return {bits: noise * 4.0 ** (PROBE_BITS - bits) for bits in widths}
 
 
 class _Probe:
-    """The model in floats, and what becomes of its ends when a tensor changes.
+    """Measurement: the model in floats, and the change of its logits when a tensor changes.
 
     Attributes:
-        exact: every value of every sample.
+        exact: every value of every sample, in floats.
     """
 
     def __init__(self, graph: Graph, frames: Sequence[Frame]) -> None:
         self.graph, self.exact = graph, BatchedRun(graph, frames)
         for node in graph.nodes:
             self.exact.step(node)
-        self.ends = find_logits(graph)
+        self.logits = find_logits(graph)
 
     def noise(
         self,
@@ -156,12 +157,12 @@ class _Probe:
         product: Node | None = None,
         weights: Mapping[str, np.ndarray] | None = None,
     ) -> float:
-        """Noise over signal, at the end where it is largest.
+        """Return noise over signal, at the logits where it is largest.
 
         Args:
-            changed: values that are others now, by name, of each sample.
-            product: a node that has other weights now.
-            weights: those, by name.
+            changed: changed values, by name, for each sample.
+            product: node with changed weights.
+            weights: its changed weights, by name.
         """
         given, others = BatchedRun(self.graph, ()), set(changed)
         given.values = [{**values} for values in self.exact.values]
@@ -173,7 +174,7 @@ class _Probe:
                 given.step(node, weights if node is product else None)
                 others.update(node.outputs)
         worst = 0.0
-        for name in others.intersection(self.ends):
+        for name in others.intersection(self.logits):
             likeness = NoiseStatistics()
             for a, b in zip(given.of(name), self.exact.of(name), strict=True):
                 likeness = likeness.with_values(a, b)

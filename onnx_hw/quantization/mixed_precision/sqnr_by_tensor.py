@@ -1,8 +1,8 @@
-"""Which integers of a float model lose most at its outputs, and what would help.
+"""SQNR by tensor: which integers of a float model lose most at its outputs, and what would help.
 
-The samples go through the model; in the order of the graph one tensor after the other takes its integers, all behind it
-still being floats. What the noise at the outputs grows by is what that tensor loses; so all of them together lose what
-the network does. Weights may gain: they make up for what data before them has lost.
+The samples go through the model; in the order of the graph one tensor after the other takes its integers, while all
+tensors behind it are still floats. The growth of the noise at the logits is the loss of that tensor, so all losses add
+up to that of the network. Weights may have a negative loss: they compensate the loss of data before them.
 """
 
 from __future__ import annotations
@@ -27,31 +27,32 @@ from onnx_hw.quantization.ranges.batched_run import BatchedRun, Frame
 from onnx_hw.quantization.scheme import MAX_BITS, Precision
 from onnx_hw.samples.sqnr import MIN_POWER, NoiseStatistics
 
-MACS = 2_000_000_000
-"""That all tensors together may take: of a larger model fewer samples are looked at, and of one that is too large for a
-single one nothing is told."""
+MAX_MACS = 2_000_000_000
+"""Greatest number of multiply-accumulates of all measurements: of a larger model fewer samples are used, and nothing is
+measured where one sample is too many.
+"""
 
-FRAMES = 8
-"""Samples, at most."""
+MAX_SAMPLES = 8
+"""Greatest number of samples."""
 
-MORE = 2
-"""Bits that are offered."""
+EXTRA_BITS = 2
+"""Extra bits that the advice proposes."""
 
-MUCH = 0.1
-"""A share of the noise that is worth mending."""
+MIN_SHARE = 0.1
+"""Least share of the noise that is worth mending."""
 
 
 @dataclass(frozen=True)
 class TensorLoss:
-    """By one tensor.
+    """Loss of one tensor.
 
     Attributes:
         tensor: whose loss this is.
-        bits: of its integers.
-        noise: that it adds, over the signal of the output that has most in the end; of weights it may be negative.
-        share: of what those add that add some, 0..1.
-        saturated: share of its own rounding errors, as squares, that numbers beyond its range make, 0..1.
-        gain_db: by which ``MORE`` bits would raise the signal to noise there; 0 where there are none.
+        bits: width of its integers.
+        noise: noise that it adds, over the signal of the noisiest output; it may be negative for weights.
+        share: share of all added noise, 0..1.
+        saturated: share of its own squared error that numbers beyond its range make, 0..1.
+        gain_db: gain in SQNR of ``EXTRA_BITS`` more bits; 0 where no wider integers exist.
     """
 
     tensor: TensorKey
@@ -63,15 +64,15 @@ class TensorLoss:
 
     @property
     def sqnr_db(self) -> float | None:
-        """Of that output, were this noise all; None where there is none."""
+        """SQNR of that output if this were all the noise; None where it adds none."""
         return float(-10 * np.log10(self.noise)) if self.noise > 0 else None
 
     @property
     def advice(self) -> str:
-        """What to do about it; empty where that gains little."""
-        if self.share < MUCH or not self.gain_db:
+        """Advice for the user; empty where it would gain little."""
+        if self.share < MIN_SHARE or not self.gain_db:
             return ""
-        wider = f"{quoted(self.tensor.name)} = {self.bits + MORE} under [{self.tensor.kind}] of --precision"
+        wider = f"{quoted(self.tensor.name)} = {self.bits + EXTRA_BITS} under [{self.tensor.kind}] of --precision"
         if self.saturated > 0.5:
             return f"numbers lie beyond its range: more samples with --calibration, or {wider}"
         return f"{wider} gains {self.gain_db:.1f} dB"
@@ -84,18 +85,18 @@ def loss_by_tensor(
     integers: IntegerDecisions,
     names: Mapping[str, str],
 ) -> tuple[TensorLoss, ...]:
-    """What each tensor loses, the one that loses most first; none where that takes too long.
+    """Return the loss of each tensor, the largest first; empty where the measurement takes too long.
 
     Args:
-        graph: of float32, with its terms.
+        graph: float32 graph whose biases are separated.
         frames: samples, by graph input.
-        terms: by the product's result.
-        integers: that were chosen for it.
-        names: that values have elsewhere, where they are others.
+        terms: bias terms, by the product's result.
+        integers: integers chosen for it.
+        names: names for the result, of values that have another name there.
     """
     tensors = len(integers.data) + len(integers.weights)
     macs = sum(macs_of(node, graph) or 0 for node in graph.nodes) * (tensors // 2 + 1)
-    count = min(FRAMES, MACS // max(1, macs), len(frames))
+    count = min(MAX_SAMPLES, MAX_MACS // max(1, macs), len(frames))
     ends = find_logits(graph)
     if not count or not tensors or not ends:
         return ()
@@ -106,17 +107,17 @@ def loss_by_tensor(
     found = []
     for (place, bits, saturated), noise in zip(walk.tensors, added.tolist(), strict=True):
         share = max(noise, 0.0) / total if total else 0.0
-        gain = -10 * np.log10(1 - share * (1 - 4.0**-MORE)) if bits + MORE <= MAX_BITS else 0.0
+        gain = -10 * np.log10(1 - share * (1 - 4.0**-EXTRA_BITS)) if bits + EXTRA_BITS <= MAX_BITS else 0.0
         named = TensorKey(place.kind, names.get(place.name, place.name))
         found.append(TensorLoss(named, bits, noise, share, saturated, float(gain)))
     return tuple(sorted(found, key=lambda lost: -lost.noise))
 
 
 class _Walk:
-    """Through the graph, in floats and in integers.
+    """Walk through the graph, in floats and in integers.
 
     Attributes:
-        tensors: place, bits and saturated share of each, so far.
+        tensors: key, bits and saturated share of each tensor so far.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class _Walk:
         self.tensors: list[tuple[TensorKey, int, float]] = []
 
     def noises(self) -> list[list[float]]:
-        """Noise over signal at each end, after each of the tensors."""
+        """Return noise over signal at each of the logits, after each tensor."""
         found = [self._behind(0) for value in self.graph.inputs if self._round(value.name)]
         for at, node in enumerate(self.graph.nodes, 1):
             weighed = self._weighed(node)
@@ -150,7 +151,7 @@ class _Walk:
         return found
 
     def _round(self, name: str) -> bool:
-        """Let data take its integers, if it has some."""
+        """Round a value to its integers, if it has some; return whether it has."""
         grid = self.integers.data.get(name)
         if grid is None:
             return False
@@ -165,7 +166,7 @@ class _Walk:
         return True
 
     def _weighed(self, node: Node) -> Mapping[str, np.ndarray]:
-        """The weights that stand for a node's integers, by name; from now on its term stands for integers, too."""
+        """Return the dequantized weights of a node, by name; its bias term becomes integers, too."""
         place, stored = facts_of(node).weights, self.integers.weights.get(node.outputs[0])
         if place is None or stored is None:
             return {}
@@ -180,7 +181,7 @@ class _Walk:
         return {node.inputs[place.at]: dequantize(stored.integers, stored.grid, axis)}
 
     def _behind(self, at: int) -> list[float]:
-        """Noise over signal at each end, the nodes from that one on computing in floats."""
+        """Return noise over signal at each of the logits if the nodes from this one on compute in floats."""
         trial, changed = BatchedRun(self.graph, ()), set(self.changed)
         trial.constants, trial.values = self.given.constants, [{**values} for values in self.given.values]
         for node in self.graph.nodes[at:]:
@@ -200,7 +201,7 @@ def sqnr_of_blockwise_weights(model: Model, precision: Precision) -> dict[str, f
     """Return the SQNR, in dB, of weights in blocks without a common scale, rounded to nearest, by node label.
 
     Args:
-        precision: of the integers that they get.
+        precision: precision of the integers that they get.
     """
     blocks = {node.label: blocks_of(model.graph, node) for node in model.graph.nodes if is_blocked(node)}
     return {

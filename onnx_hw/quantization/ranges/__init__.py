@@ -1,1 +1,1 @@
-"""RangeSource of values: seen in samples, assumed, and cut where that loses least."""
+"""Ranges of values: min-max and mean on samples, MSE ranges that cut outliers, and assumed ranges without data."""

@@ -1,6 +1,6 @@
-"""Ranges for a float model of which there is no data: what every value might be, by rules, without running the model.
+"""Assumed ranges for a float model without data: what every value might be, by rules, without running the model.
 
-They are for a verdict: whether a model can become hardware depends on shapes and on which values are negative, not on
+They serve for a verdict: whether a model can become hardware depends on shapes and on which values are negative, not on
 exact scales. A function's range is that of its values between those of its arguments, an average's that of its data, a
 product's as large as independent terms make it.
 """
@@ -20,29 +20,29 @@ from onnx_hw.onnx.operators.facts import LINEAR_EFFECTS, Effect
 from onnx_hw.quantization.ranges.calibrate import Range
 from onnx_hw.quantization.ranges.synthetic import range_of_input
 
-SAMPLES = (33, 9, 5)
-"""Points at which a function of one, two or three tensors is looked at, of each."""
+POINTS_PER_AXIS = (33, 9, 5)
+"""Points per axis at which a function of one, two or three tensors is evaluated."""
 
-LARGEST = 1e6
-"""No value is assumed to be larger, nor one that is not 0 to be smaller than the inverse."""
+MAX_MAGNITUDE = 1e6
+"""Greatest assumed magnitude; the least one of a value that is not 0 is its inverse."""
 
 UNKNOWN = Range(-1.0, 1.0)
-"""Of what the host computes."""
+"""Range of a value that the host computes."""
 
 ELEMENTWISE = LINEAR_EFFECTS | {Effect.BOUNDS, Effect.BENDS}
 
 
 def assume_ranges(model: Model, names: Collection[str] | None = None) -> dict[str, Range]:
-    """A range for float and integer values of a folded model; it holds 0 or not, as a real one might.
+    """Return a range for each float and integer value of a folded model; it holds 0 or not, as a real one might.
 
     Args:
-        names: of the values that are asked for; None for all.
+        names: names of the wanted values; None for all.
     """
     graph = model.graph
     ranges = {value.name: range_of_input(value.element_type) for value in graph.inputs}
     for node in graph.nodes:
-        found = _bounded(_of_node(node, graph, ranges))
-        ranges |= {name: found for name in node.outputs if name}
+        result = _bounded(_of_node(node, graph, ranges))
+        ranges |= {name: result for name in node.outputs if name}
     return ranges if names is None else {name: ranges[name] for name in names}
 
 
@@ -63,22 +63,22 @@ def _hull(ranges: Sequence[Range]) -> Range:
 
 
 def _bounded(of: Range) -> Range:
-    low, high = (float(np.clip(end, -LARGEST, LARGEST)) for end in (of.low, of.high))
-    return Range(low, high) if max(-low, high) >= 1 / LARGEST else Range(min(low, 0.0), 1 / LARGEST)
+    low, high = (float(np.clip(end, -MAX_MAGNITUDE, MAX_MAGNITUDE)) for end in (of.low, of.high))
+    return Range(low, high) if max(-low, high) >= 1 / MAX_MAGNITUDE else Range(min(low, 0.0), 1 / MAX_MAGNITUDE)
 
 
 def _of_function(node: Node, graph: Graph, ranges: Mapping[str, Range]) -> Range | None:
-    """The least and greatest value of a function on a grid; None where it cannot be computed so."""
+    """Return the range of a function on a grid of its arguments; None where it cannot be computed."""
     names = [name for name in dict.fromkeys(node.inputs) if name in ranges]
-    if len(names) > len(SAMPLES):
+    if len(names) > len(POINTS_PER_AXIS):
         return None
-    axes = [np.linspace(ranges[name].low, ranges[name].high, SAMPLES[len(names) - 1]) for name in names]
+    axes = [np.linspace(ranges[name].low, ranges[name].high, POINTS_PER_AXIS[len(names) - 1]) for name in names]
     points = dict(zip(names, (grid.reshape(-1) for grid in np.meshgrid(*axes)), strict=True))
     constants = [name for name in dict.fromkeys(node.inputs) if name in graph.constants]
     plain = Node(node.name, node.op_type, node.domain, node.version, node.inputs, node.outputs, {
         key: value for key, value in node.attributes.items() if key not in ("axis", "broadcast")
     })  # fmt: skip
-    found: list[float] = []
+    result: list[float] = []
     for ends in product(*(_ends(graph.constants[name]) for name in constants)):
         given = {**points, **dict(zip(constants, ends, strict=True))}
         try:
@@ -87,12 +87,12 @@ def _of_function(node: Node, graph: Graph, ranges: Mapping[str, Range]) -> Range
             return None
         finite = np.asarray(values, dtype=np.float64)
         finite = finite[np.isfinite(finite)]
-        found += [float(finite.min()), float(finite.max())] if finite.size else []
-    return Range(min(found), max(found)) if found else None
+        result += [float(finite.min()), float(finite.max())] if finite.size else []
+    return Range(min(result), max(result)) if result else None
 
 
 def _ends(constant: np.ndarray) -> Sequence[np.ndarray]:
-    """The least and the greatest of its numbers, each as a tensor without axes."""
+    """Return the least and the greatest number of a constant, each as a tensor without axes."""
     if not constant.size or constant.dtype.kind not in "fiu":
         return (constant,)
     kind = np.float64 if constant.dtype.kind == "f" else constant.dtype
@@ -101,7 +101,7 @@ def _ends(constant: np.ndarray) -> Sequence[np.ndarray]:
 
 
 def _of_sums(node: Node, graph: Graph, ranges: Mapping[str, Range]) -> Range:
-    """An average lies where its data does; a sum of products is as large as one of independent terms is mostly."""
+    """Return the range of an average, which is that of its data, or of a sum of products of independent terms."""
     data = ranges.get(node.inputs[0], UNKNOWN)
     second = node.inputs[1] if len(node.inputs) > 1 else ""
     place = facts_of(node).weights

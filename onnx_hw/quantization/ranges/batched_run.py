@@ -1,4 +1,4 @@
-"""Samples that go through a graph side by side, node by node: what a tensor holds is known of all of them at once."""
+"""Batched run: all samples go through a graph together, node by node, so that each tensor is known for all of them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from onnx_hw.samples.read_samples import frame_count, one_frame
 
 Frame = Mapping[str, np.ndarray]
 
-MOST = 256
-"""Samples."""
+MAX_SAMPLES = 256
+"""Greatest number of samples."""
 
-MOST_ELEMENTS = 1 << 23
-"""Of the inputs of all samples: tensors inside may be many times as large."""
+MAX_INPUT_ELEMENTS = 1 << 23
+"""Greatest number of elements of the inputs of all samples: tensors inside may be many times as large."""
 
 
 class BatchedRun:
-    """The values of every sample that later nodes read.
+    """Values of every sample that later nodes read.
 
     Attributes:
-        values: one table per sample; what no further node reads is let go.
+        values: one table per sample; values that no further node reads are dropped.
     """
 
     def __init__(self, graph: Graph, frames: Sequence[Frame]) -> None:
@@ -37,7 +37,7 @@ class BatchedRun:
         """Compute a node, the next one of the graph.
 
         Args:
-            constants: that take the place of some of its inputs, by name.
+            constants: constants that replace some of its inputs, by name.
         """
         known = {**self.constants, **(constants or {})} if constants else self.constants
         for values in self.values:
@@ -53,7 +53,7 @@ class BatchedRun:
             values.update(zip(node.outputs, compute(node, given, run_graph), strict=True))
 
     def release(self, node: Node) -> None:
-        """Let go what no node behind this one reads."""
+        """Drop the values that no later node reads."""
         done = [name for name in names_read(node) if self._last[name] == id(node)]
         done += [name for name in node.outputs if name not in self._last]
         for values in self.values:
@@ -61,12 +61,14 @@ class BatchedRun:
                 values.pop(name, None)
 
     def of(self, name: str) -> list[np.ndarray]:
-        """A tensor, of every sample."""
+        """Return a tensor, for every sample."""
         return [values[name] if name in values else self.constants[name] for values in self.values]
 
 
 def pick_samples(frames: Mapping[str, np.ndarray]) -> list[Frame]:
-    """At most ``MOST`` of the samples, evenly spread, and fewer where they are large; one of a model without inputs.
+    """Return at most ``MAX_SAMPLES`` of the samples, evenly spread, and fewer where they are large.
+
+    A model without inputs has one sample.
 
     Args:
         frames: by graph input, (frames, *shape).
@@ -75,7 +77,7 @@ def pick_samples(frames: Mapping[str, np.ndarray]) -> list[Frame]:
 
 
 def sample_stride(frames: Mapping[str, np.ndarray]) -> int:
-    """Every how many-th of the samples is among those."""
+    """Return the stride between the samples that ``pick_samples`` takes."""
     count = frame_count(frames)
     size = sum(array.size // max(count, 1) for array in frames.values())
-    return -(-count // max(1, min(MOST, MOST_ELEMENTS // max(size, 1))))
+    return -(-count // max(1, min(MAX_SAMPLES, MAX_INPUT_ELEMENTS // max(size, 1))))

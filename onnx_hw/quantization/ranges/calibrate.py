@@ -1,4 +1,7 @@
-"""Calibration: what range every value of a float model takes on real data."""
+"""Calibration: the range that every value of a float model takes on samples.
+
+A model and samples go in, a ``Range`` per value comes out. ``SampleRanges`` is handed to ``quantize_model``.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +18,24 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.samples.read_samples import frame_count, one_frame
 
 STEPS = (Fraction(1), Fraction(1, 255), *(Fraction(1, 1 << k) for k in range(1, 15)))
-"""The coarsest first; of 8-bit pixels as numbers of 0..1, and powers of two."""
+"""Tried steps, the coarsest first: of integers, of 8-bit pixels as numbers in 0..1, and powers of two."""
 
 MAX_MULTIPLE = (1 << 15) - 1
-"""The multiples are integers of 16 bits."""
+"""Greatest multiple: an integer of 16 bits."""
 
 REL_TOLERANCE = 2.0**-22
-"""Of a multiple of 1/255: how far off float32 may leave it, divided or multiplied."""
+"""Relative rounding error of a multiple of 1/255 in float32, divided or multiplied."""
 
 NUM_PROBED = 256
-"""Most numbers are seen not to be multiples by the first of them."""
+"""Numbers that are tested first: they refuse most steps quickly."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """The least and the greatest number seen; both finite.
+    """Least and greatest number of a value on samples; both finite.
 
     Attributes:
-        steps: usual ones of which all the numbers seen are whole multiples, the coarsest first.
+        steps: those of ``STEPS`` of which all numbers are multiples, the coarsest first.
     """
 
     low: float
@@ -41,12 +44,12 @@ class Range:
 
     @property
     def step(self) -> Fraction | None:
-        """The coarsest of the steps, if numbers other than 0 were seen."""
+        """Coarsest of the steps; None without steps, or if all numbers are 0."""
         return self.steps[0] if self.steps and (self.low or self.high) else None
 
 
 class RangeMethod(Enum):
-    """What of the samples a range is taken from."""
+    """Way in which a range follows from samples."""
 
     MSE = "rounding and what new samples are expected to saturate"
     MIN_MAX = "the least and the greatest number of all samples"
@@ -59,14 +62,14 @@ def calibrate(
     names: Collection[str] | None = None,
     method: RangeMethod = RangeMethod.MIN_MAX,
 ) -> dict[str, Range]:
-    """RangeSource of float values of the graph: of all, or of those that are named.
+    """Return the ranges of float values of the graph: of all, or of those that are named.
 
     Args:
-        frames: by graph input, (frames, *shape); empty for a graph without inputs, which is run once.
-        method: for the least loss the integers must be known, too; here it is the least and the greatest number.
+        frames: samples by graph input, (frames, *shape); empty for a graph without inputs, which is run once.
+        method: how a range follows from samples; MSE counts as MIN_MAX here, because it needs the integers, too.
 
     Raises:
-        UserError: one of them is not finite.
+        UserError: a value is not finite.
     """
     ranges: dict[str, Range] = {}
 
@@ -83,7 +86,7 @@ def calibrate(
             since = "" if seen[0] == name else f"; the first to do so is `{seen[0]}`"
             raise user_error(
                 "calibration-not-finite",
-                f"what is quantized must be finite during calibration; `{name}` holds NaN or infinity{since}",
+                f"what is quantized must be finite during calibration; `{name}` contains NaN or infinity{since}",
                 where=f"sample {frame}",
                 hint="look for NaN in the calibration data, or for a division by 0 in the model",
                 stage="quantize",
@@ -110,7 +113,7 @@ def calibrate(
 
 
 def common_steps(numbers: np.ndarray, candidates: Iterable[Fraction] = STEPS) -> tuple[Fraction, ...]:
-    """Those of the candidates of which all numbers, finite ones, are multiples."""
+    """Return those of the candidates of which all numbers, which are finite, are multiples."""
     flat = numbers.reshape(-1)
     return tuple(step for step in candidates if _fits(flat[:NUM_PROBED], step) and _fits(flat, step))
 
@@ -123,17 +126,17 @@ def _fits(numbers: np.ndarray, step: Fraction) -> bool:
 
 
 RangeSource = Callable[[Model, Collection[str]], Mapping[str, Range]]
-"""Says, of a model, what range each of the named values takes."""
+"""Function from a model and names of values to a range for each of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class SampleRanges:
-    """The ranges in samples.
+    """Ranges on samples.
 
     Attributes:
-        frames: by graph input, (frames, *shape).
-        method: what is taken from them.
-        labels: (frames,) their right classes, where they are known.
+        frames: samples by graph input, (frames, *shape).
+        method: how a range follows from samples.
+        labels: (frames,) right classes; None where they are not known.
     """
 
     frames: Mapping[str, np.ndarray]

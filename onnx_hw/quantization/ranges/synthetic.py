@@ -1,4 +1,4 @@
-"""Frames for trying a model without data: random numbers, of every input's own type."""
+"""Synthetic frames to try a model without data: random numbers, in the type of every input."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from onnx_hw.onnx.operators.dtypes import dtype_of_name, integer_range, is_integ
 from onnx_hw.quantization.ranges.calibrate import Range
 
 FRAMES = 8
-MOST_ELEMENTS = 1 << 24
-"""Of all frames together: of large inputs there are fewer frames, but one."""
+MAX_ELEMENTS = 1 << 24
+"""Greatest number of elements of all frames together: large inputs get fewer frames, but at least one."""
 
 SEED = 1
 
-WIDE = frozenset(("int16", "uint16", "int32", "uint32", "int64", "uint64"))
+WIDE_TYPES = frozenset(("int16", "uint16", "int32", "uint32", "int64", "uint64"))
 
-GREATEST = (255, 9, 1, 0)
-"""Integers of more than 8 bits may be indices or lengths: the first of these is taken with which the model runs."""
+GREATEST_TRIED = (255, 9, 1, 0)
+"""Greatest integers, tried in this order, for types of more than 8 bits: they may be indices or lengths, and the model
+must run with them.
+"""
 
 
-def range_of_input(element_type: str, greatest: int = GREATEST[0]) -> Range:
-    """Floats lie in 0..1, integers of up to 8 bits anywhere, wider ones in 0..``greatest``."""
+def range_of_input(element_type: str, greatest: int = GREATEST_TRIED[0]) -> Range:
+    """Return the range of an input: floats lie in 0..1, small integers anywhere, wider ones in 0..``greatest``."""
     dtype = dtype_of_name(element_type)
     if not is_integer(dtype):
         return Range(0.0, 1.0)
@@ -34,7 +36,8 @@ def range_of_input(element_type: str, greatest: int = GREATEST[0]) -> Range:
 
 
 def synthetic_frames(model: Model) -> dict[str, np.ndarray]:
-    """Frames of seeded random numbers by graph input, (frames, *shape), in the dtypes in which a model holds them.
+    """Return frames of seeded random numbers by graph input, (frames, *shape), in the dtypes in which a model holds
+    them.
 
     Real data gives better scales.
 
@@ -42,17 +45,17 @@ def synthetic_frames(model: Model) -> dict[str, np.ndarray]:
         UserError: the model runs with none of them.
     """
     size = sum(prod(_shape(value)) for value in model.graph.inputs)
-    count = max(1, min(FRAMES, MOST_ELEMENTS // max(size, 1)))
-    for greatest in GREATEST:
+    count = max(1, min(FRAMES, MAX_ELEMENTS // max(size, 1)))
+    for greatest in GREATEST_TRIED:
         generator = np.random.Generator(np.random.PCG64(SEED))
         frames = {value.name: _drawn(value, count, generator, greatest) for value in model.graph.inputs}
-        if all(value.element_type not in WIDE for value in model.graph.inputs):
+        if all(value.element_type not in WIDE_TYPES for value in model.graph.inputs):
             break
         try:
             reference.run(model, {name: array[0] for name, array in frames.items()})
             break
         except UserError:
-            if greatest == GREATEST[-1]:
+            if greatest == GREATEST_TRIED[-1]:
                 raise
     return frames
 

@@ -106,7 +106,7 @@ def test_a_goal_is_instead_of_bits() -> None:
     with pytest.raises(UserError, match="one of them"):
         QuantizeOptions(data=9, sqnr=30.0)
     for wrong in (0.0, 1000.0, float("nan")):
-        with pytest.raises(UserError, match="within 1"):
+        with pytest.raises(UserError, match="between 1"):
             Goal(wrong)
 
 

@@ -78,7 +78,7 @@ def test_a_build_says_it_and_its_advice_helps(scores: Path, tmp_path: Path, monk
     better = json.loads((tmp_path / "second/report.json").read_text())["reference"]["float_model"]
     (same,) = (loss for loss in better["losses"] if (loss["kind"], loss["name"]) == ("data", worst["name"]))
     assert same["bits"] == 7 and same["sqnr_db"] > worst["sqnr_db"] + 6
-    monkeypatch.setattr("onnx_hw.quantization.mixed_precision.sqnr_by_tensor.MACS", 1000)
+    monkeypatch.setattr("onnx_hw.quantization.mixed_precision.sqnr_by_tensor.MAX_MACS", 1000)
     model = flow.read(scores)
     made = flow.quantized(model, SampleRanges({"image": images[:2]}))
     assert made.tensor_losses() == ()  # too large to be told
