@@ -21,11 +21,24 @@ from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
 
 
 def split_batch(model: Model) -> tuple[Model, int]:
-    """(model of one frame, frames of a batch); the model itself and 1 where it has no such batch.
+    """Return (model of one frame, frames of a batch); the model itself and 1 where it has no such batch.
+
+    The result is kept with the model: it is computed once, however many stages ask for it.
 
     Args:
-        model: inferred; values without a shape keep it from being one of frames.
+        model: model with inferred types; values without a shape keep it from being one of frames.
     """
+    if _SPLIT not in vars(model):
+        object.__setattr__(model, _SPLIT, _split(model))
+    split: tuple[Model, int] = vars(model)[_SPLIT]
+    return split
+
+
+_SPLIT = "_split_batch"
+"""Name under which a model keeps its split. ``replace`` makes a model without it."""
+
+
+def _split(model: Model) -> tuple[Model, int]:
     graph = model.graph
     border = [value.shape for value in (*graph.inputs, *graph.outputs)]
     lengths = {shape[0] if shape and len(shape) > 1 else None for shape in border}
