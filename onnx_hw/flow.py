@@ -55,10 +55,10 @@ from onnx_hw.schedule.schedule_for_board import schedule_for_board
 
 
 def read(path: str | Path, reading: ReadOptions | None = None) -> Model:
-    """The ONNX model in a file, with the type of every value.
+    """Read the ONNX model in a file, and infer the type of every value.
 
     Raises:
-        UserError: everything in which it is not what the specification wants.
+        UserError: all faults against the specification.
     """
     reading = reading or ReadOptions()
     model = read_onnx(
@@ -74,9 +74,9 @@ def read(path: str | Path, reading: ReadOptions | None = None) -> Model:
 def quantize(
     model: Model, calibration: Mapping[str, np.ndarray] | None = None, scheme: Scheme | None = None
 ) -> Network:
-    """The integer network of a model.
+    """Return the integer network of a model.
 
-    That of a model with a static batch is the network of one frame, (1, ...) instead of (N, ...).
+    A model with a static batch gives the network of one frame, (1, ...) instead of (N, ...).
 
     Args:
         calibration: samples by graph input, (samples, *shape), for values that have no integers yet.
@@ -92,7 +92,7 @@ def quantize(
 
 
 def quantized(model: Model, ranges: RangeSource | None, scheme: Scheme | None = None) -> Quantized:
-    """``quantize``, with all that is known of the network: which quantized model it equals, and what that was made of.
+    """Quantize a model; return the network, the quantized model that it equals, and what that was made of.
 
     Args:
         ranges: where the ranges of values without integers come from, such as ``SampleRanges``; None for nowhere.
@@ -138,12 +138,12 @@ def simulate(
     circuit: NamedCircuit | None = None,
     listener: Listener = NULL_LISTENER,
 ) -> Proof:
-    """The proof of a design: its circuit, compiled, against golden on every edge and the timing on every firing.
+    """Prove a design: compare its compiled circuit with golden on every edge, and with the timing on every firing.
 
     Args:
         frames: by graph input, (frames, *shape); None for random integers.
-        engine: another one than the fastest there is; ``gates`` simulates the netlist for the board.
-        folder: of the build, where the simulator is compiled; None for a temporary one.
+        engine: simulator, None for the fastest one that is installed; ``gates`` simulates the netlist of the chip.
+        folder: folder of the build, where the simulator is compiled; None for a temporary one.
         circuit: ``onnx_hw.assemble.elaborate.bench_circuit(design)``, if known already.
 
     Raises:
@@ -156,7 +156,7 @@ def simulate(
 
 
 def synthesize(netlist: Netlist, folder: BuildFolder, listener: Listener = NULL_LISTENER) -> SynthesisResult:
-    """The netlist in cells of the chip, and how many of them; more than there are is no error here.
+    """Map a netlist to cells of the chip, and count them; more cells than the chip has are not an error here.
 
     Raises:
         ToolMissing, ToolFailed: yosys.
@@ -174,7 +174,7 @@ def gates(
     frames: Mapping[str, np.ndarray] | None = None,
     listener: Listener = NULL_LISTENER,
 ) -> GateLevel:
-    """The netlist that is placed and routed, simulated. One that differs is no error: ``GateLevel.agrees``.
+    """Simulate the netlist that is placed and routed. A difference is not an error here: see ``GateLevel.agrees``.
 
     Raises:
         NotSimulated: a cell has no model here, or there is no C++ compiler.
@@ -190,10 +190,10 @@ def route(
     listener: Listener = NULL_LISTENER,
     seed: int = 1,
 ) -> RouteResult:
-    """The cells at their places on the chip, and the clock they reach; to miss the one wanted is no error here.
+    """Place and route the cells, and return the clock that they reach; to miss the clock aimed at is not an error here.
 
     Args:
-        seed: of the placer.
+        seed: seed of the placer.
 
     Raises:
         UserError: they do not all find a place.
@@ -212,7 +212,7 @@ def route(
 
 
 def pack(routed: RouteResult, folder: BuildFolder) -> Made:
-    """The bitstream: the file ``onnx_hw.implement.route.BITSTREAM``.
+    """Pack the bitstream, the file ``onnx_hw.implement.route.BITSTREAM``.
 
     Raises:
         ToolMissing, ToolFailed: the packer.
@@ -221,9 +221,9 @@ def pack(routed: RouteResult, folder: BuildFolder) -> Made:
 
 
 def check_hardware(options: BuildOptions) -> UserError | None:
-    """Everything that keeps a model from becoming hardware; None when it can be built.
+    """Return everything that prevents hardware for a model; None where it can be built.
 
-    A float model is tried with assumed scales, and is not run: whether it can be built does not depend on its data.
+    A float model is tried with assumed scales, and is not run: its data do not decide whether it can be built.
     """
     try:
         net = quantized(read(options.model, options.reading), assume_ranges).network

@@ -1,1 +1,1 @@
-"""What a user meets: options in, lines out. Nothing is decided here."""
+"""Command line: it turns options into calls of ``onnx_hw.commands`` and results into lines. Nothing is decided here."""

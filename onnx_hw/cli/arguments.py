@@ -11,7 +11,7 @@ from onnx_hw.runtime.options import DEFAULT_BOARD
 
 
 class File(click.Path):
-    """A path that can be one: not empty, without a zero byte."""
+    """Path that a file can have: not empty, without a zero byte."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         if not str(value):
@@ -25,20 +25,31 @@ FILE = File(path_type=Path)
 
 MODEL = click.argument("model", type=FILE)
 BOARD = click.option(
-    "--board", default=DEFAULT_BOARD, show_default=True, metavar="NAME", help="See `onnx-hw boards`; or a file."
+    "--board",
+    default=DEFAULT_BOARD,
+    show_default=True,
+    metavar="NAME",
+    help="Board to build for: a name of `onnx-hw boards`, or a file of your own.",
 )
 CALIBRATION = click.option(
     "--calibration",
     type=FILE,
     metavar="X.npz",
-    help="Samples to learn a float model's ranges from; or a folder of them.",
+    help="Samples from which the ranges of a float model are learned; or a folder of samples.",
 )
-FOLDING = click.option("--folding", type=FILE, metavar="FILE", help="Lanes of every core; a build writes folding.toml.")
-VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tools print.")
+FOLDING = click.option(
+    "--folding", type=FILE, metavar="FILE", help="Use the lanes of every core in this file, as folding.toml of a build."
+)
+VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show the output of the tools.")
 STORE = click.option(
-    "--store", type=FILE, metavar="DIR", help="Results that builds share.  [default: in the user's cache]"
+    "--store", type=FILE, metavar="DIR", help="Folder of results that builds share.  [default: in the user's cache]"
 )
-JOBS = click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="At once.  [default: one a processor]")
+JOBS = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of jobs that run at once.  [default: one per processor]",
+)
 SCHEDULER = click.option(
-    "--scheduler", metavar="ADDRESS", help="Of a dask scheduler, whose workers do the work: tcp://host:8786."
+    "--scheduler", metavar="ADDRESS", help="Use the workers of this dask scheduler: tcp://host:8786."
 )

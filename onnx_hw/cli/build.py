@@ -20,22 +20,26 @@ from onnx_hw.runtime.stage import Stage
 @click.command(short_help="From the model to a proven bitstream.")
 @MODEL
 @BOARD
-@click.option("--out", type=FILE, metavar="DIR", help="Everything is written here.  [default: MODEL-BOARD]")
-@click.option("--inputs", type=FILE, metavar="X.npz", help="Samples to prove with; `labels` may say their classes.")
+@click.option("--out", type=FILE, metavar="DIR", help="Folder to write everything into.  [default: MODEL-BOARD]")
+@click.option(
+    "--inputs", type=FILE, metavar="X.npz", help="Samples to prove with; the array `labels` may hold their classes."
+)
 @CALIBRATION
 @schedule_options
 @FOLDING
 @click.option(
     "--stop-after", type=click.Choice([s.value for s in Stage]), default=Stage.PACK.value, metavar="STAGE",
-    help=f"Leave out what comes after it; one of {', '.join(Stage)}.",
+    help=f"Last stage to run: {', '.join(Stage)}.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(*SEEDS), default=1, show_default=True, metavar="N", help="Of the placer.")
+@click.option(
+    "--seed", type=click.IntRange(*SEEDS), default=1, show_default=True, metavar="N", help="Seed of the placer."
+)
 @STORE
-@click.option("--no-gate-level", is_flag=True, help="Leave out the simulation of the chip's netlist, link 4.")
+@click.option("--no-gate-level", is_flag=True, help="Do not simulate the netlist of the chip (link 4 of the proof).")
 @click.option("--waves", is_flag=True, help="Write the circuit's first cycles as a waveform, waves.vcd.")
 @how_to_quantize
 @how_to_read
-@click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, to standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print only report.json to standard output.")
 @VERBOSE
 @click.pass_obj
 def build(

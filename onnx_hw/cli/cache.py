@@ -14,7 +14,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def _bytes(context: click.Context, parameter: click.Parameter, given: str | None) -> int | None:
-    """``10G`` as 10,000,000,000."""
+    """Parse ``10G`` to 10,000,000,000."""
     if given is None:
         return None
     found = re.fullmatch(r"(\d{1,15})\s*([kKmMgGtT]?)[bB]?", given.strip())
@@ -23,14 +23,19 @@ def _bytes(context: click.Context, parameter: click.Parameter, given: str | None
     return int(found[1]) * _UNITS[found[2].lower()]
 
 
-@click.command(short_help="Show, or shrink, what builds share.")
+@click.command(short_help="Show or shrink the results that builds share.")
 @STORE
-@click.option("--prune", callback=_bytes, metavar="SIZE", help="Keep at most so many bytes, those used last: 10G, 0.")
+@click.option(
+    "--prune",
+    callback=_bytes,
+    metavar="SIZE",
+    help="Keep at most SIZE bytes, of the results that were used last: 10G, 0.",
+)
 @click.pass_obj
 def cache(session: CliSession, store: Path | None, prune: int | None) -> None:
-    """Say what the store holds: results of yosys, nextpnr and packers, by the digest of what they were made of.
+    """Show what the store holds: results of yosys, nextpnr and packers, by the digest of their inputs.
 
-    Builds look there first. Their own folders stay whole whatever is removed here.
+    Builds look there first. Their own folders stay complete, whatever is removed here.
     """
     from collections import Counter
 
@@ -39,7 +44,7 @@ def cache(session: CliSession, store: Path | None, prune: int | None) -> None:
     place = user_store(store)
     removed = place.prune(prune) if prune is not None else 0
     counts = Counter(stage for stage, _ in place.entries())
-    told = ", ".join(f"{count} {stage}" for stage, count in sorted(counts.items())) or "nothing"
-    session.terminal.data(f"{place.path}\n{told}\n{place.size() / 1e6:,.1f} MB\n")
+    entries = ", ".join(f"{count} {stage}" for stage, count in sorted(counts.items())) or "nothing"
+    session.terminal.data(f"{place.path}\n{entries}\n{place.size() / 1e6:,.1f} MB\n")
     if prune is not None:
         session.terminal.note(f"{removed / 1e6:,.1f} MB removed")

@@ -16,13 +16,13 @@ from onnx_hw.runtime.options import BuildOptions, ReadOptions
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 
-@click.command(short_help="Say what is wrong with a model.")
+@click.command(short_help="Report what is wrong with a model.")
 @MODEL
 @BOARD
 @schedule_options
 @how_to_read
-@click.option("--onnx-only", is_flag=True, help="Leave out whether a circuit can be built.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything that was found as JSON.")
+@click.option("--onnx-only", is_flag=True, help="Do not check whether a circuit can be built.")
+@click.option("--json", "as_json", is_flag=True, help="Print all problems as JSON.")
 @click.pass_obj
 def check(
     session: CliSession,
@@ -33,7 +33,7 @@ def check(
     as_json: bool,
     reading: ReadOptions,
 ) -> int:
-    """Say everything that is wrong with MODEL, and everything that stands in the way of a circuit."""
+    """Report all faults of MODEL, and everything that prevents a circuit."""
     from onnx_hw.cli.show.check_report import CheckResult
     from onnx_hw.onnx.load.check_file import check as check_file
 

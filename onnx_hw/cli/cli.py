@@ -39,7 +39,7 @@ def main(context: click.Context) -> int:
     return ExitCode.USAGE
 
 
-@main.command(short_help="Say which programs are found where.")
+@main.command(short_help="Show which programs are installed, and where.")
 @click.pass_obj
 def doctor(session: CliSession) -> int:
     """Say which programs are found where, and how to get the others."""

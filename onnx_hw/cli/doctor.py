@@ -80,7 +80,7 @@ def _examined(name: str, purpose: str, optional: str) -> Finding:
 
 
 def shown(findings: tuple[Finding, ...]) -> Group:
-    """What was found, what to do about it, and a verdict."""
+    """Return the programs that are installed, what to do about the others, and a verdict."""
     width = max(len(finding.name) for finding in findings) + 1
     facts = [Fact(finding.name, _said(finding), width) for finding in findings]
     absent = [finding.name for finding in findings if finding.stands_in_the_way]

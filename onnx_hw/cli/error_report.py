@@ -29,7 +29,7 @@ class Ending:
 
 
 def explain(error: BaseException, folder: Path | None = None) -> Ending:
-    """What to say about an exception.
+    """Return the ending for an exception: its problems and the exit code.
 
     Args:
         folder: the output folder, if there is one; the traceback of a bug is written there, else to a temporary file.
@@ -45,7 +45,7 @@ def explain(error: BaseException, folder: Path | None = None) -> Ending:
 
 
 def _usage_problem(error: click.ClickException) -> Problem:
-    """click's own message, with the nearest name and the command that shows what there is."""
+    """Return click's own message, with the nearest name and the command that lists the names."""
     message = error.format_message()
     hint = ""
     if isinstance(error, click.UsageError) and error.ctx is not None:

@@ -21,7 +21,7 @@ _UNTIL = ("schedule", "synthesize", "route", "pack")
 
 
 def _several(kind: Callable[[str], Any]) -> Callable[..., tuple[Any, ...]]:
-    """``30,60`` as (30, 60); nothing as one None."""
+    """Return a parser of ``30,60`` to (30, 60), and of nothing to one None."""
 
     def several(context: click.Context, parameter: click.Parameter, given: str | None) -> tuple[Any, ...]:
         if given is None:
@@ -36,7 +36,7 @@ def _several(kind: Callable[[str], Any]) -> Callable[..., tuple[Any, ...]]:
 
 
 def _bits(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[Any, ...]:
-    """``("weights=4,data=8", "data=9")`` as ((4, 8), (None, 9))."""
+    """Parse ``("weights=4,data=8", "data=9")`` to ((4, 8), (None, 9))."""
     from onnx_hw.cli.quantize_options import widths
 
     found = [widths(context, parameter, text) for text in given]
@@ -44,12 +44,12 @@ def _bits(context: click.Context, parameter: click.Parameter, given: tuple[str, 
 
 
 def _megahertz(context: click.Context, parameter: click.Parameter, given: str | None) -> float | None:
-    """``100MHz`` as 100.0."""
+    """Parse ``100MHz`` to 100.0."""
     return _measured(context, parameter, given, {"mhz": 1.0, "": 1.0}, "100MHz")
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, given: str | None) -> float | None:
-    """``2h`` as 7200.0."""
+    """Parse ``2h`` to 7200.0, seconds."""
     return _measured(context, parameter, given, {"h": 3600.0, "min": 60.0, "m": 60.0, "s": 1.0, "": 1.0}, "2h")
 
 
@@ -68,35 +68,66 @@ def _measured(
 @MODEL
 @click.option(
     "--board", "boards", default=DEFAULT_BOARD, show_default=True, metavar="NAME,...",
-    callback=_several(str), help="See `onnx-hw boards`.",
+    callback=_several(str), help="Boards to build for: names of `onnx-hw boards`.",
 )  # fmt: skip
-@click.option("--multipliers", callback=_several(int), metavar="N,...", help="At most so many MAC lanes.")
-@click.option("--fps", callback=_several(float), metavar="N,...", help="Frames a second.")
-@click.option("--clock", "clocks", callback=_several(float), metavar="MHZ,...", help="Instead of the board's own.")
+@click.option("--multipliers", callback=_several(int), metavar="N,...", help="Use at most N MAC lanes.")
 @click.option(
-    "--folding", "foldings", type=FILE, multiple=True, metavar="FILE", help="Lanes of every core; repeatable."
+    "--fps", callback=_several(float), metavar="N,...", help="Make the cheapest design that does N frames a second."
 )
-@click.option("--bits", callback=_bits, multiple=True, metavar="weights=N,data=N", help="Of a float model; repeatable.")
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Of the placer: 1 to N."
+    "--clock",
+    "clocks",
+    callback=_several(float),
+    metavar="MHZ,...",
+    help="Use these clocks instead of the board's own.",
+)
+@click.option(
+    "--folding",
+    "foldings",
+    type=FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Use the lanes of every core in this file; may be given several times.",
+)
+@click.option(
+    "--bits",
+    callback=_bits,
+    multiple=True,
+    metavar="weights=N,data=N",
+    help="Bits of the integers for a float model; may be given several times.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Try the seeds 1 to N of the placer.",
 )
 @click.option("--until", type=click.Choice(_UNTIL), default="pack", show_default=True, metavar="STAGE",
-    help=f"The last stage: {', '.join(_UNTIL)}. The first is arithmetic alone.")  # fmt: skip
+    help=f"Last stage: {', '.join(_UNTIL)}. The first one is arithmetic alone.")  # fmt: skip
 @click.option(
-    "--stop-at", callback=_megahertz, metavar="MHZ", help="Further seeds only for designs that do not reach it."
+    "--stop-at",
+    callback=_megahertz,
+    metavar="MHZ",
+    help="Try further seeds only for designs that do not reach this clock.",
 )
-@click.option("--budget", callback=_seconds, metavar="TIME", help="After this time nothing goes on: 90s, 20min, 2h.")
-@click.option("--everything", is_flag=True, help="Also what another design beats in every respect, by estimate.")
+@click.option("--budget", callback=_seconds, metavar="TIME", help="Stop after this time: 90s, 20min, 2h.")
+@click.option(
+    "--everything", is_flag=True, help="Also build designs that another one beats in every respect, by estimate."
+)
 @JOBS
 @SCHEDULER
-@click.option("--out", type=FILE, metavar="DIR", help="For explore.json and explore.html.  [default: MODEL-explored]")
+@click.option(
+    "--out", type=FILE, metavar="DIR", help="Folder for explore.json and explore.html.  [default: MODEL-explored]"
+)
 @STORE
 @click.option("--inputs", type=FILE, metavar="X.npz", help="Samples, as for a build.")
 @CALIBRATION
 @OUTPUT
 @PRECISION
 @how_to_read
-@click.option("--json", "as_json", is_flag=True, help="Print explore.json, and nothing else, to standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print only explore.json to standard output.")
 @click.pass_obj
 def explore(
     session: CliSession,
@@ -123,10 +154,10 @@ def explore(
     reading: ReadOptions,
     as_json: bool,
 ) -> None:
-    """Try every combination of settings for MODEL, and say which are worth their cells.
+    """Try every combination of settings for MODEL, and show which designs are worth their cells.
 
-    What arithmetic shows to be worse in every respect is not synthesized. What was made before is not made again:
-    an exploration that was interrupted goes on where it was. `onnx-hw build` with a row's own command proves it, too.
+    A design that is worse than another one in every respect, by arithmetic, is not synthesized. Results that exist are
+    not made again: an exploration that was interrupted continues. The command of a row builds its design and proves it.
     """
     from onnx_hw.cli.show.explore_table import commands, counted, shown
     from onnx_hw.commands.explore.command import ExploreOptions

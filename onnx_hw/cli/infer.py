@@ -12,16 +12,16 @@ from onnx_hw.cli.session import CliSession
 
 @click.command(short_help="Run a build on its board.")
 @click.argument("folder", metavar="DIR", type=FILE)
-@click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array per graph input.")
+@click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array for each graph input.")
 @click.option(
     "--port", default="auto", show_default=True, metavar="PORT",
-    help="A serial port; auto: the first one at which the design answers; sim: the whole chip, simulated.",
+    help="Serial port; auto: the first port at which the design answers; sim: a simulation of the whole chip.",
 )  # fmt: skip
-@click.option("--out", type=FILE, metavar="Y.npz", help="Write the outputs, one array per graph output.")
-@click.option("--check", is_flag=True, help="Compare the outputs with the integer network's.")
+@click.option("--out", type=FILE, metavar="Y.npz", help="File for the outputs, one array for each graph output.")
+@click.option("--check", is_flag=True, help="Compare the outputs with those of the integer network.")
 @click.pass_obj
 def infer(session: CliSession, folder: Path, inputs: Path, port: str, out: Path | None, check: bool) -> None:
-    """Send samples to the board that holds the build in DIR, and show what comes back."""
+    """Send samples to the board that holds the build in DIR, and show the outputs."""
     from onnx_hw.cli.show.infer_summary import shown
     from onnx_hw.commands.infer import InferOptions
     from onnx_hw.samples.read_samples import write_samples

@@ -12,12 +12,12 @@ from onnx_hw.cli.session import CliSession
 
 @click.command(short_help="Put a build's bitstream on its board.")
 @click.argument("folder", metavar="DIR", type=FILE)
-@click.option("--flash", is_flag=True, help="Write the flash: the board then starts with it.")
-@click.option("--board", metavar="FILE.py", help="The board's file, where it is one of your own.")
-@click.option("--dry-run", is_flag=True, help="Say which command it is, and do nothing.")
+@click.option("--flash", is_flag=True, help="Write the bitstream to the flash memory, from which the board starts.")
+@click.option("--board", metavar="FILE.py", help="File of the board, where it is one of your own.")
+@click.option("--dry-run", is_flag=True, help="Print the command without running it.")
 @click.pass_obj
 def program(session: CliSession, folder: Path, flash: bool, board: str | None, dry_run: bool) -> None:
-    """Put the bitstream of the build in DIR on its board. Without --flash it is gone after a power-off."""
+    """Put the bitstream of the build in DIR on its board. Without --flash it is lost when the power goes off."""
     from onnx_hw.commands.program import programming, run
 
     wanted = programming(folder, flash=flash, board=board)

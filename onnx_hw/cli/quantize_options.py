@@ -1,4 +1,4 @@
-"""The options of how integers are chosen for a float model."""
+"""Options of how integers are chosen for a float model."""
 
 from __future__ import annotations
 
@@ -14,31 +14,34 @@ from onnx_hw.runtime.options import MOST_DB, OutputKind, QuantizeOptions
 
 OUTPUT = click.option(
     "--output", type=click.Choice([o.value for o in OutputKind]), metavar="KIND",
-    help="What leaves the hardware of a float model: accumulators, where nothing is lost (the default), or int8.",
+    help="Outputs of the hardware for a float model: accumulators (the default), which lose nothing, or int8.",
 )  # fmt: skip
 
 
 BITS = click.option(
     "--bits", callback=lambda context, option, given: widths(context, option, given), metavar="weights=N,data=N",
-    help="Of the integers of a float model: 1 to 16, 8 by default.",
+    help="Bits of the integers for a float model: 1 to 16, 8 by default.",
 )  # fmt: skip
 PRECISION = click.option(
-    "--precision", type=FILE, metavar="FILE", help="Bits of single layers and values of a float model, in TOML."
+    "--precision",
+    type=FILE,
+    metavar="FILE",
+    help="TOML file with the bits of single layers and values of a float model.",
 )
 
 
 SQNR = click.option(
     "--sqnr", type=click.FloatRange(1, MOST_DB), metavar="DB",
-    help="The cheapest bits that reach this signal to noise on the samples, instead of --bits.",
+    help="Search the cheapest bits that reach this signal-to-noise ratio on the samples, instead of --bits.",
 )  # fmt: skip
 ACCURACY_LOSS = click.option(
     "--accuracy-loss", type=click.FloatRange(0, 100), metavar="POINTS",
-    help="The cheapest bits that lose no more of the right classes, 1/100 of the samples; `labels` may say them.",
+    help="Search the cheapest bits that lose right classes of at most POINTS percent of the samples (see `labels`).",
 )  # fmt: skip
 
 
 def how_to_quantize(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of how integers are chosen; the command gets them as one ``quantizing``."""
+    """Add the options of how integers are chosen; the command gets them as one ``quantizing``."""
 
     @wraps(command)
     def with_quantizing(
@@ -60,7 +63,7 @@ def how_to_quantize(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def widths(context: click.Context, parameter: click.Parameter, given: str | None) -> dict[str, int]:
-    """``"weights=4,data=8"`` as ``{"weights": 4, "data": 8}``."""
+    """Parse ``"weights=4,data=8"`` to ``{"weights": 4, "data": 8}``."""
     widths: dict[str, int] = {}
     for text in given.split(",") if given is not None else ():
         name, _, bits = text.strip().partition("=")

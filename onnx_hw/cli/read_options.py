@@ -1,4 +1,4 @@
-"""The options of how an ONNX file is read."""
+"""Options of how an ONNX file is read."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from onnx_hw.runtime.options import ReadOptions
 
 DIMENSIONS = click.option(
     "--dim", "dimensions", multiple=True, callback=lambda context, option, given: _bound(context, option, given),
-    metavar="NAME=N", help="Bind a symbolic dimension; repeatable.",
+    metavar="NAME=N", help="Set a symbolic dimension; may be given several times.",
 )  # fmt: skip
-STRICT = click.option("--strict", is_flag=True, help="Refuse what the specification only advises against.")
-LENIENT = click.option("--lenient", is_flag=True, help="Accept faults that known exporters make.")
-NEWER = click.option("--newer", is_flag=True, help="Try versions of ONNX that are newer than onnx-hw.")
+STRICT = click.option("--strict", is_flag=True, help="Refuse also what the specification only advises against.")
+LENIENT = click.option("--lenient", is_flag=True, help="Accept faults of known exporters.")
+NEWER = click.option("--newer", is_flag=True, help="Try also versions of ONNX that are newer than onnx-hw.")
 
 
 def how_to_read(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of how an ONNX file is read; the command gets them as one ``reading``."""
+    """Add the options of how an ONNX file is read; the command gets them as one ``reading``."""
 
     @wraps(command)
     def with_reading(
@@ -36,11 +36,11 @@ def how_to_read(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 LONGEST_SIZE = 18
-"""Digits of a dimension: ONNX has no larger ones."""
+"""Number of digits of a dimension; ONNX has no larger ones."""
 
 
 def _bound(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
-    """``("N=1",)`` as ``{"N": 1}``."""
+    """Parse ``("N=1",)`` to ``{"N": 1}``."""
     sizes: dict[str, int] = {}
     for text in given:
         name, equals, size = text.rpartition("=")

@@ -17,14 +17,14 @@ from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 @click.command(short_help="Compute a model's outputs.")
 @MODEL
-@click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array per graph input.")
+@click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array for each graph input.")
 @click.option(
     "--engine", type=click.Choice([e.value for e in Evaluator]), default=Evaluator.GOLDEN.value, show_default=True,
     metavar="ENGINE",
-    help="reference: the ONNX operators; golden: the integer network; simulation: the circuit; board: the whole "
-    "chip of --board, behind a simulated port.",
+    help="What computes the outputs: reference, the ONNX operators; golden, the integer network; simulation, the "
+    "circuit; board, the whole chip of --board behind a simulated port.",
 )  # fmt: skip
-@click.option("--out", type=FILE, metavar="Y.npz", help="Write the outputs, one array per graph output.")
+@click.option("--out", type=FILE, metavar="Y.npz", help="File for the outputs, one array for each graph output.")
 @BOARD
 @CALIBRATION
 @schedule_options

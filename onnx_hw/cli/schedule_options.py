@@ -1,4 +1,4 @@
-"""The options of what is asked of the scheduler."""
+"""Options of what is asked of the scheduler."""
 
 from __future__ import annotations
 

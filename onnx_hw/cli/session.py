@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Workshop:
-    """What is done for the commands; whoever wants to see only what they ask for puts something else here."""
+    """Functions behind the commands. A test that only looks at the options puts another workshop here."""
 
     def build(self, options: BuildOptions, progress: Progress) -> Build:
         from onnx_hw.commands.build import build
@@ -93,7 +93,7 @@ class CommandLine(click.Group):
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
         session = CliSession(settings.pop("obj", None) or Workshop())
-        # The process ends with the call, so nobody has to look for circles among millions of dead parts of circuits.
+        # The process ends with the call, so the collector need not look for cycles among millions of dead objects.
         atexit.register(gc.freeze)
         try:
             with _ended_politely():
@@ -112,9 +112,9 @@ class CommandLine(click.Group):
 
 @contextmanager
 def _ended_politely() -> Iterator[None]:
-    """A request to end (SIGTERM, SIGHUP) unwinds the stack as Ctrl-C does, so that running tools are ended too.
+    """Unwind the stack at SIGTERM and SIGHUP as at Ctrl-C, so that running tools end, too.
 
-    What was ignored when we were started stays ignored: whoever calls us with ``nohup``, or in the background of a
+    A signal that was ignored when we were started stays ignored: a caller with ``nohup``, or in the background of a
     shell's script, wants us to outlive the terminal (SIGHUP) and its Ctrl-C (SIGINT, which Python leaves alone then).
     SIGTERM ends us there, and every tool with us.
     """

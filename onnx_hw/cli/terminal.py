@@ -58,7 +58,7 @@ class OutputStream(Console):
 
 
 class Terminal:
-    """Where a command speaks; a ``Progress`` for flows.
+    """Terminal of a command, and the ``Progress`` of what it calls.
 
     Attributes:
         out: standard output, for results.
@@ -95,14 +95,14 @@ class Terminal:
         self._say(Text("warning", "yellow"), Problem("", message, hint=hint))
 
     def problems(self, problems: Iterable[Problem]) -> None:
-        """Everything that is wrong, an empty line between two of them."""
+        """Print all problems, with an empty line between two of them."""
         for k, problem in enumerate(problems):
             if k:
                 self.err.print()
             self._say(Text(f"error[{problem.code}]", "bold red"), problem)
 
     def _say(self, head: Text, problem: Problem) -> None:
-        """The one shape of every message: what must be and what was, where, how to mend it.
+        """Print a message in its one form: what must be and what was, where, how to mend it.
 
         A terminal breaks its lines between words, and between the parts of what is said where, or as a hint.
         """
@@ -125,14 +125,14 @@ class Terminal:
             self.err.print(grid)
 
     def note(self, *parts: str) -> None:
-        """A line on standard error; where a terminal is too narrow for it, a line each part, beside what they say."""
+        """Print a line on standard error; where a terminal is too narrow, a line for each part."""
         text = Text(" ".join(map(printable, parts)))
         if self.err.is_terminal and text.cell_len > self.err.width:
             text = Text(f"\n{'':{FACTS}}".join(map(printable, parts)))
         self.err.print(text, soft_wrap=True)
 
     def show(self, result: RenderableType, aside: bool = False) -> None:
-        """A result on standard output; on standard error (``aside``) where that is for data alone."""
+        """Print a result on standard output; with ``aside``, where that is for data alone, on standard error."""
         stream = self.err if aside else self.out
         stream.print(result, soft_wrap=isinstance(result, Text) or not stream.is_terminal)
 
@@ -192,7 +192,7 @@ class Terminal:
 
 
 def duration(seconds: float) -> str:
-    """``0.4 s``, ``61.2 s``, ``13 min 59 s``."""
+    """Return a duration as a text: ``0.4 s``, ``61.2 s``, ``13 min 59 s``."""
     if seconds < 100:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -13,15 +13,15 @@ from onnx_hw.runtime.options import SimulationEngine, Stalls, VerifyOptions
 
 @click.command(short_help="Prove a build again, with your own data.")
 @click.argument("folder", metavar="DIR", type=FILE)
-@click.option("--inputs", type=FILE, metavar="X.npz", help="Samples; `labels` may say their classes.")
-@click.option("--frames", type=click.IntRange(min=1), metavar="N", help="How many; all samples unless said otherwise.")
+@click.option("--inputs", type=FILE, metavar="X.npz", help="Samples; the array `labels` may hold their classes.")
+@click.option("--frames", type=click.IntRange(min=1), metavar="N", help="Number of frames.  [default: all samples]")
 @click.option(
     "--engine", type=click.Choice([engine.value for engine in SimulationEngine]), metavar="ENGINE",
-    help=f"One of {', '.join(SimulationEngine)}; the fastest there is unless said otherwise.",
+    help=f"Simulator: {', '.join(SimulationEngine)}.  [default: the fastest one that is installed]",
 )  # fmt: skip
 @click.option(
     "--stalls", type=click.Choice([kind.value for kind in Stalls]), default=Stalls.ALL.value, show_default=True,
-    metavar="KIND", help=f"How the outside hesitates: {', '.join(Stalls)}.",
+    metavar="KIND", help=f"How the inputs and outputs are stalled: {', '.join(Stalls)}.",
 )  # fmt: skip
 @JOBS
 @SCHEDULER
@@ -38,7 +38,7 @@ def verify(
 ) -> None:
     """Simulate the circuit of the build in DIR again and compare every value and every firing.
 
-    The frames of --inputs, or as many as --frames says, are cut into shards: each begins with a reset and the two
+    The frames of --inputs, or the number that --frames gives, are cut into shards: each begins with a reset and the two
     frames before it.
     """
     from onnx_hw.cli.show.verify_summary import shown

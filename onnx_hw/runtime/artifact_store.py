@@ -1,8 +1,8 @@
-"""What stages have made, by the digest of what it was made of: one store for all builds of a user.
+"""Store of the results of stages by the digest of their inputs, one for all builds of a user.
 
-A stage is a function of its inputs, so whatever has their digest is its result, whoever made it. An entry is a folder
-``stage/digest``: written beside and moved into place when it is complete, and never changed after that. Build folders
-hold links to the same files. A file that somebody has changed all the same is noticed: its own digest stands beside it.
+A stage is a function of its inputs, so an entry with their digest is its result, no matter who made it. An entry is
+a folder ``stage/digest``: it is written next to its place, moved there when it is complete, and never changed after that.
+Build folders hold links to the same files. A changed file is noticed: its own digest is in the entry's record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECORD = "stage.json"
 
 VARIABLE = "ONNX_HW_STORE"
 MOST_BYTES = 10 * 10**9
-"""What a store holds after a build; what has not been used for longest goes first."""
+"""Size in bytes to which a store is pruned after a build; the entry that was unused for longest goes first."""
 
 _IDENTITY = "identity"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -74,7 +74,7 @@ class Store:
                 fresh.unlink()
 
     def find(self, stage: str, digest: str) -> StoredResult | None:
-        """What that stage made of inputs of that digest, if it is here and unchanged."""
+        """Return what that stage made of inputs of that digest, if it is here and unchanged."""
         entry = read_entry(self._place(stage, digest), digest)
         if entry is not None:
             with suppress(OSError):
@@ -82,7 +82,7 @@ class Store:
         return entry
 
     def has(self, stage: str, digest: str) -> bool:
-        """Whether there is an entry, its files not looked at."""
+        """Return whether there is an entry; its files are not looked at."""
         return (self._place(stage, digest) / RECORD).is_file()
 
     def keep(self, stage: str, digest: str, made: Path) -> None:
@@ -107,7 +107,7 @@ class Store:
             shutil.rmtree(fresh, ignore_errors=True)
 
     def entries(self) -> Iterator[tuple[str, StoredResult]]:
-        """Every stage and entry, the one that was used last at the end; files are not looked at."""
+        """Return every stage and entry, the one that was used last at the end; files are not looked at."""
         found = []
         for record in self.path.glob(f"*/*/{RECORD}"):
             with suppress(OSError, ValueError, KeyError):
@@ -139,13 +139,13 @@ class Store:
 
 
 def user_store(given: Path | None = None) -> Store:
-    """The store at ``given``, or ``$ONNX_HW_STORE``, or in the user's cache."""
+    """Return the store at ``given``, or ``$ONNX_HW_STORE``, or in the user's cache."""
     named = os.environ.get(VARIABLE, "")
     return Store(given or (Path(named) if named else user_cache() / "store"))
 
 
 def read_entry(folder: Path, digest: str | None = None) -> StoredResult | None:
-    """What lies in a folder, if it has a record (of that digest) and all files are still what they were."""
+    """Return what lies in a folder, if it has a record (of that digest) and all files are unchanged."""
     try:
         record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         found, files = record["digest"], record["files"]
@@ -170,7 +170,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def share(source: Path, target: Path) -> None:
-    """The files of one folder in another as well: the same ones, not to be written any more; copies elsewhere."""
+    """Link the files of one folder into another, read-only from now on; copy them where that is not possible."""
     for file in source.iterdir():
         if file.name == RECORD:  # its time says when it was used here
             shutil.copyfile(file, target / file.name)
@@ -183,7 +183,7 @@ def share(source: Path, target: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Whole or not at all, for whoever looks at the same time."""
+    """Write the whole file or nothing, also for another process that reads at the same time."""
     gone = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
     try:
         os.replace(folder, gone)

@@ -29,7 +29,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 
 
 def digest(inputs: Any) -> str:
-    """A name for inputs: SHA-256 of their JSON text."""
+    """Return the name of inputs: SHA-256 of their JSON text."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
@@ -62,7 +62,7 @@ class BuildFolder:
         self.path, self.store = path, store
 
     def stage(self, name: str, inputs: Any, make: Callable[[Path], None]) -> Made:
-        """The files of the stage ``name`` in the folder of that name.
+        """Return the files of the stage ``name`` in the folder of that name.
 
         Args:
             inputs: everything the result depends on, versions of tools included; anything JSON can write.
@@ -100,7 +100,7 @@ class BuildFolder:
         return Made(place, wanted, False, files)
 
     def take(self, name: str, digest: str) -> Made:
-        """The result of a stage that the store has, in the folder of that name.
+        """Return the result of a stage that the store has, in the folder of that name.
 
         Raises:
             KeyError: it does not have it.
@@ -111,7 +111,7 @@ class BuildFolder:
         return Made(found.folder, digest, True, found.files)
 
     def _taken(self, name: str, digest: str) -> StoredResult | None:
-        """The store's entry, its files here too."""
+        """Return the store's entry, with its files here, too."""
         entry = None if self.store is None else self.store.find(name, digest)
         if entry is None:
             return None
@@ -145,7 +145,7 @@ class BuildFolder:
 
 @contextmanager
 def opened(path: Path, on_wait: Callable[[], None] = lambda: None, store: Store | None = None) -> Iterator[BuildFolder]:
-    """The build folder ``path``, for this process alone.
+    """Open the build folder ``path`` for this process alone.
 
     Args:
         store: see ``BuildFolder``.
@@ -191,7 +191,7 @@ def _writing(path: Path, only: frozenset[int] | None = None) -> Iterator[None]:
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:
-    """What to say when the output folder is read-only, full, or not a folder."""
+    """Return the error that the output folder is read-only, full, or not a folder."""
     return user_error(
         "output-folder",
         f"the output folder must be writable; `{path}` is not: {error.strerror}",

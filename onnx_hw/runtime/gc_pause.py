@@ -20,7 +20,7 @@ def garbage_collection_paused() -> Iterator[None]:
         yield
     finally:
         if looked:
-            if not gc.get_freeze_count():  # else whoever froze values would find them thawed
+            if not gc.get_freeze_count():  # else values that a caller froze would be thawed
                 gc.freeze()
                 gc.unfreeze()  # into the oldest generation
             gc.enable()

@@ -1,4 +1,4 @@
-"""Whom a step of the pipeline tells what is not in its result: it need not know whether anybody listens."""
+"""Listener of a step of the pipeline, for everything that is not in its result; the default one ignores all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Listener(Protocol):
     """Hears what happens on the way."""
 
     def say(self, fact: str) -> None:
-        """Where the step stands, in a few words; the last ones stay."""
+        """Report the progress of the step in a few words; the last report stays."""
         ...
 
     def warn(self, message: str, hint: str) -> None:
@@ -20,11 +20,11 @@ class Listener(Protocol):
         ...
 
     def first_run(self, tool: Tool) -> None:
-        """A tool prepares itself for this machine, which takes a while."""
+        """Report that a tool prepares itself for this machine, which takes a while."""
         ...
 
     def log(self, file: Path) -> None:
-        """A tool writes its log there from now on."""
+        """Report the file into which a tool writes its log from now on."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a caller may choose: the stages of a build, the engines of a run, and the options of both."""
+"""Options of the commands, and the engines that they name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_BOARD = "ecp5"
 
 
 class SimulationEngine(StrEnum):
-    """Who simulates a circuit."""
+    """Simulators of a circuit."""
 
     COMPILED = "compiled"  # native code
     VERILATOR = "verilator"  # a process of its own, driven by cocotb
@@ -27,7 +27,7 @@ class SimulationEngine(StrEnum):
 
 
 class Evaluator(StrEnum):
-    """Who computes the outputs of a model."""
+    """Ways to compute the outputs of a model."""
 
     REFERENCE = "reference"  # the ONNX operators in numpy, float where the model is float
     GOLDEN = "golden"  # the integer network in numpy
@@ -41,7 +41,7 @@ class Evaluator(StrEnum):
 
 
 class Stalls(StrEnum):
-    """How the outside treats a circuit."""
+    """Ways in which the outside stalls a circuit."""
 
     ALL = "all"  # each of the others in turn
     NONE = "none"  # never waiting
@@ -53,13 +53,13 @@ class Stalls(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """How an ONNX file is read; see ``onnx_hw.onnx.load.read``.
+    """Options of reading an ONNX file; see ``onnx_hw.onnx.load.read``.
 
     Attributes:
         dimensions: sizes for symbolic dimensions, by name.
         strict: refuse what the specification only advises against.
         lenient: accept what exporters are known to get wrong.
-        newer: try versions of ONNX that are newer than we know.
+        newer: try also versions of ONNX that are newer than onnx-hw.
     """
 
     dimensions: Mapping[str, int] = field(default_factory=dict)
@@ -69,26 +69,26 @@ class ReadOptions:
 
 
 class OutputKind(StrEnum):
-    """What leaves the hardware of a float model where integers of few bits would lead to no further product."""
+    """Outputs of the hardware for a float model, where no product follows that would need integers of few bits."""
 
-    ACCUMULATORS = "accumulators"  # as many bits as sums have: nothing is lost
-    INT8 = "int8"  # as many as other data
+    ACCUMULATORS = "accumulators"  # with all bits of the sums: nothing is lost
+    INT8 = "int8"  # with the bits of other data
 
 
 MOST_DB = 90.0
-"""That integers of 16 bits may reach; float32 itself has some 140."""
+"""Largest signal-to-noise ratio in dB that integers of 16 bits may reach; float32 itself has about 140."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizeOptions:
-    """How integers are chosen where a model has floats; what is not said is as usual.
+    """Options of quantization, for a model that has floats; None for the usual choice.
 
     Attributes:
-        output: what leaves the hardware.
+        output: kind of outputs.
         weights, data: bits of all weights, and of all other values.
-        precision: TOML file with bits of single ones.
-        sqnr: signal to noise of the outputs, dB, which the cheapest bits are to reach.
-        accuracy_loss: points of accuracy that they may lose, instead.
+        precision: TOML file with the bits of single weights and values.
+        sqnr: signal-to-noise ratio of the outputs, dB, that the cheapest bits are to reach.
+        accuracy_loss: points of accuracy that the cheapest bits may lose, instead.
     """
 
     output: OutputKind | None = None
@@ -99,12 +99,12 @@ class QuantizeOptions:
     accuracy_loss: float | None = None
 
     def __post_init__(self) -> None:
-        """Raises ``UserError`` for an output that there is not, what is no path, and two ways of saying one thing."""
+        """Raise ``UserError`` for an unknown output, a value that is not a path, and two options that set the bits."""
         given = {"--bits": self.weights or self.data, "--sqnr": self.sqnr, "--accuracy-loss": self.accuracy_loss}
         named = [option for option, value in given.items() if value is not None]
         if len(named) > 1:
-            message = f"each of {' and '.join(named)} says what bits there are: there must be one of them"
-            hint = "--precision says it of single layers and values"
+            message = f"each of {' and '.join(named)} sets the bits: give only one of them"
+            hint = "--precision sets the bits of single layers and values"
             raise UserError(Problem("argument", message, named[1], hint, stage="arguments"))
         if self.output is not None or self.precision is not None:
             _take_texts(self, ("precision",), {} if self.output is None else {"output": OutputKind})
@@ -214,15 +214,15 @@ class RunOptions(ModelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions:
-    """What ``onnx-hw verify`` was asked to do. Paths and choices may be given as texts.
+    """Options of ``onnx-hw verify``. Paths and choices may be given as texts.
 
     Attributes:
-        folder: of the build.
+        folder: folder of the build.
         inputs: npz with the frames (and ``labels``); None for those of the build, random ones where it had none.
-        frames: how many; more than are given are given again. None for all that are given.
-        engine: None for the fastest there is.
-        stalls: how the outside hesitates.
-        jobs: shards of frames at once; None for one a processor.
+        frames: number of frames; samples are repeated where there are fewer. None for all samples.
+        engine: simulator; None for the fastest one that is installed.
+        stalls: how inputs and outputs are stalled.
+        jobs: shards of frames at once; None for one per processor.
         scheduler: address of a dask scheduler, whose workers do it; None for this machine.
     """
 
@@ -235,7 +235,7 @@ class VerifyOptions:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises ``UserError`` for a number that is none, and choices that there are not."""
+        """Raise ``UserError`` for a number below 1, and for unknown choices."""
         engine: dict[str, type[StrEnum]] = {} if self.engine is None else {"engine": SimulationEngine}
         _take_texts(self, ("folder", "inputs"), {"stalls": Stalls, **engine})
         for what, number in (("frame", self.frames), ("job", self.jobs)):
@@ -249,7 +249,7 @@ def _take_texts(
     paths: Iterable[str],
     choices: Mapping[str, type[StrEnum]],
 ) -> None:
-    """Fields that a caller may give as texts become what they stand for.
+    """Convert the fields that a caller may give as texts.
 
     Raises:
         UserError: something else is given.
@@ -257,20 +257,20 @@ def _take_texts(
     problems = []
     needed = {field.name for field in fields(options) if field.default is MISSING}
     for name in paths:
-        given = getattr(options, name)
-        if isinstance(given, Path) or (given is None and name not in needed):
+        value = getattr(options, name)
+        if isinstance(value, Path) or (value is None and name not in needed):
             continue
         try:
-            object.__setattr__(options, name, Path(given))
+            object.__setattr__(options, name, Path(value))
         except TypeError:
-            problems.append(Problem("argument", f"`{name}` must be a path, not {given!r}", name, stage="arguments"))
+            problems.append(Problem("argument", f"`{name}` must be a path, not {value!r}", name, stage="arguments"))
     for name, kind in choices.items():
-        given = getattr(options, name)
+        value = getattr(options, name)
         try:
-            object.__setattr__(options, name, kind(given))
+            object.__setattr__(options, name, kind(value))
         except ValueError:
-            told = f"`{name}` must be one of {', '.join(kind)}, not {given!r}"
-            problems.append(Problem("argument", told, name, did_you_mean(str(given), kind), stage="arguments"))
+            message = f"`{name}` must be one of {', '.join(kind)}, not {value!r}"
+            problems.append(Problem("argument", message, name, did_you_mean(str(value), kind), stage="arguments"))
     if problems:
         raise UserError(*problems)
 

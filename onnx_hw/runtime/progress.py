@@ -19,7 +19,7 @@ class Running:
     Attributes:
         fact: the one thing worth knowing, in a few words. May change while the stage runs; the last one stays.
         cached: the result was there from an earlier, identical build.
-        log: file in which a tool is writing now; shown line by line to whoever asked for it (``-v``).
+        log: file in which a tool is writing now; shown line by line with ``-v``.
         seconds: how long the stage took, once it has ended.
     """
 
@@ -37,7 +37,7 @@ class Running:
 
 
 class Progress(Protocol):
-    """Where a flow reports to."""
+    """Receiver of the progress of a flow."""
 
     def stage(self, stage: Stage) -> AbstractContextManager[Running]:
         """Run one stage: ``with progress.stage(Stage.READ) as running: ...; running.fact = "9 nodes"``."""

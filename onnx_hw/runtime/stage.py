@@ -20,6 +20,6 @@ class Stage(StrEnum):
 
     @classmethod
     def until(cls, last: Stage) -> tuple[Stage, ...]:
-        """Every stage up to and including ``last``."""
+        """Return every stage up to and including ``last``."""
         stages = tuple(cls)
         return stages[: stages.index(last) + 1]

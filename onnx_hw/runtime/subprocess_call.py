@@ -21,7 +21,7 @@ CALL, ANSWER, LOG = "call.pickle", "answer.pickle", "log"
 
 
 def in_own_process(call: Callable[..., T], *arguments: object) -> T:
-    """What a call returns or raises, made by another Python; by this one where no other can be had.
+    """Return (or raise) what a call does in another Python process; in this one where no other can be started.
 
     Args:
         call: of a module, since it is looked up there by its name; it and its arguments are pickled, and so is what
@@ -43,7 +43,7 @@ def in_own_process(call: Callable[..., T], *arguments: object) -> T:
 
 
 def answer(folder: Path) -> None:
-    """In the other process: make the call that lies in a folder, and leave there what comes of it."""
+    """Make the call that lies in a folder, in the other process, and leave its result there."""
     call, arguments = pickle.loads((folder / CALL).read_bytes())
     result = error = None
     try:

@@ -1,4 +1,4 @@
-"""How many frames a second the link of a board carries."""
+"""Frames per second that the link of a board carries."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.board_link import BoardLink
 
 FRAMING_BYTES = 12
-"""That a frame takes beside its own bytes: its packets' headers, CRCs and their like, in either direction."""
+"""Bytes of a frame in addition to its own: headers, CRCs and the like of its packets, in each direction."""
 
 
 def frames_a_second(bytes_in: int, bytes_out: int, link: BoardLink) -> float:
-    """Of frames of so many bytes; both directions at once."""
+    """Return the rate of frames with these sizes in bytes; both directions work at once."""
     return link.bytes_per_second / (max(bytes_in, bytes_out) + FRAMING_BYTES)
 
 
 def most_frames_a_second(network: Network, link: BoardLink) -> float:
-    """Where beats have no unused places."""
+    """Return the largest rate of a network's frames, which beats without unused places reach."""
     types = network.tensors
     bytes_in, bytes_out = (
         sum(frame_bytes(types[tensor]) for tensor in {boundary.tensor for boundary in side})
@@ -26,6 +26,6 @@ def most_frames_a_second(network: Network, link: BoardLink) -> float:
 
 
 def frame_bytes(tensor: Tensor) -> int:
-    """Of a frame: an integer takes the fewest whole bytes; of single bits eight take one."""
+    """Return the bytes of a frame: an integer takes the fewest whole bytes; eight single bits take one byte."""
     size, bits = tensor.size, tensor.dtype.bits
     return -(-size // 8) if bits == 1 else size * -(-bits // 8)

@@ -1,4 +1,4 @@
-"""Boards as the user meets them: found by name, and with what there is on them a network is scheduled."""
+"""Scheduling for a board: its budget, its clock, and other boards where nothing fits."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ NOTHING = Cells()
 
 
 LUTS_PER_LANE = 64
-"""Of a chip, for each lane that nobody has asked for. Narrow products take a few look-up tables each: without a bound
-a binary network is thousands of lanes wide, which fill the chip and take the tools long."""
+"""Look-up tables of the chip for each lane, where no number of lanes is asked for. Narrow products take a few of them
+each: without a bound a binary network is thousands of lanes wide, which fill the chip and take the tools long."""
 
 
 def target_budget(board: Board, multipliers: int | None, shell: Cells = NOTHING) -> Budget:
-    """What a design may use where that is enough, beside its shell.
+    """Return what a design should use at most, in addition to its shell, so that it fits comfortably.
 
-    Where a number of lanes is asked for, all multipliers, and look-up tables for those that the chip has not.
+    Where a number of lanes is asked for, that is all multipliers, and look-up tables for the lanes beyond them.
     """
     asked, planned = multipliers is not None, board.family.fill.plan(board.cells, shell, comfortable=True)
     if asked:
@@ -46,13 +46,13 @@ def target_budget(board: Board, multipliers: int | None, shell: Cells = NOTHING)
 
 
 def full_budget(board: Board, multipliers: int | None, shell: Cells = NOTHING) -> Budget:
-    """What a design may use that does not fit comfortably."""
+    """Return what a design may use that does not fit comfortably."""
     planned = board.family.fill.plan(board.cells, shell, comfortable=False)
     return Budget(multipliers, **planned, pins=pins_of(board), in_logic=multipliers is not None)
 
 
 def excess_over_target(design: Design, multipliers: int | None) -> str:
-    """Of what a design takes more than a comfortable share: ``205 of 208 block RAMs``; empty if of nothing."""
+    """Return what a design takes more of than a comfortable share: ``205 of 208 block RAMs``; empty if nothing."""
     used, board = design.resources(), design.target.board
     shell = shell_cells(design.network, board, design.clock_mhz)
     names = replace(target_budget(board, multipliers, shell), pins=None).excess(used)
@@ -61,7 +61,7 @@ def excess_over_target(design: Design, multipliers: int | None) -> str:
 
 
 def pins_of(board: Board) -> int | None:
-    """Pins that there are for streams; None where a link carries them."""
+    """Return the number of pins for streams; None where a link carries them."""
     return len(board.pins) if isinstance(board, BareChip) else None
 
 
@@ -111,16 +111,16 @@ def with_folding_file(request: ScheduleRequest, path: Path | None, network: Netw
 
 
 def clock_of(board: Board, mhz: float | None) -> float:
-    """The clock of a design: the one asked for, or the board's own; on a board with a link the nearest that it makes.
+    """Return the clock of a design: ``mhz``, or the board's own; on a board with a link the nearest one that it makes.
 
     Raises:
-        UserError: it makes none near it.
+        UserError: the board makes no clock near it.
     """
-    wanted = mhz or board.default_clock_mhz
+    clock = mhz or board.default_clock_mhz
     if not isinstance(board, LinkedBoard):
-        return wanted
+        return clock
     try:
-        return float(board.clock(wanted).mhz)
+        return float(board.clock(clock).mhz)
     except ValueError as error:
         raise user_error(
             "clock", str(error), where=f"board `{board.name}`", hint="--clock", stage="arguments"
@@ -128,7 +128,7 @@ def clock_of(board: Board, mhz: float | None) -> float:
 
 
 class OtherBoards(Mapping[str, OtherTarget]):
-    """Where else a network might be built: on boards of the same kind, one for each other chip; read when asked for."""
+    """Boards of the same kind on which a network might be built, one for each other chip; read when asked for."""
 
     def __init__(self, board: Board, multipliers: int | None, clock_mhz: float | None, shell: Cells) -> None:
         self.board, self.multipliers, self.clock_mhz, self.shell = board, multipliers, clock_mhz, shell
@@ -151,5 +151,5 @@ class OtherBoards(Mapping[str, OtherTarget]):
 
 
 def same_kind(board: Board) -> tuple[str, ...]:
-    """The boards of the same kind: bare chips, or such with a link."""
+    """Return the names of the boards of the same kind: bare chips, or boards with a link."""
     return tuple(name for name in onnx_hw_boards.names() if type(onnx_hw_boards.board(name)) is type(board))

@@ -15,7 +15,7 @@ from onnx_hw_tools.process import end_tools_of
 
 @contextmanager
 def cluster(address: str, jobs: int | None) -> Iterator[Workers]:
-    """The workers that a scheduler has, ``jobs`` tasks at once; None for as many as they have threads.
+    """Return the workers of a scheduler, with ``jobs`` tasks at once; None for one per thread.
 
     Raises:
         UserError: dask is not installed, or nobody answers there.

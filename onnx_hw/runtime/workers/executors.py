@@ -29,7 +29,7 @@ class Workers:
     owner: str = ""
 
     def submit(self, call: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Have it done."""
+        """Submit a call to a worker."""
         return self.executor.submit(called_for, self.owner, call, *arguments)
 
 
@@ -43,7 +43,7 @@ class InlineExecutor(Executor):
 
 
 def worker_died() -> UserError:
-    """What to say when nobody is left to do the work."""
+    """Return the error that no worker is left."""
     message = "every worker must live until its work is done; one was killed, perhaps for want of memory"
     hint = "use fewer at once: --jobs N; what is done is not done again"
     return user_error("worker", message, hint=hint, exit_code=ExitCode.TOOL_FAILED)

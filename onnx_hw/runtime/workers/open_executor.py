@@ -13,7 +13,7 @@ def open_executor(scheduler: str | None, jobs: int | None, store: Path) -> Abstr
 
     Args:
         scheduler: its address; None for this machine.
-        jobs: tasks at once; None for as many as there are processors, or workers.
+        jobs: tasks at once; None for one per processor, or per worker.
         store: of this machine's processes.
 
     Raises:

@@ -24,14 +24,14 @@ PATIENCE = GRACE + 1
 
 
 class _Processes(ProcessPoolExecutor):
-    """Whose processes end when they are asked to, also in the midst of work."""
+    """Pool whose processes end when they are asked to, also in the middle of work."""
 
     def submit(self, fn: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
         return super().submit(_called, fn, *arguments, **named)
 
 
 def _called(fn: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """In a worker: a pool takes every exception for a result, `SystemExit` too, and waits for more work."""
+    """End the worker: a pool takes every exception for a result, `SystemExit` too, and waits for more work."""
     try:
         return fn(*arguments, **named)
     except SystemExit as stopped:
@@ -60,7 +60,7 @@ def processes(jobs: int | None, store: Path) -> Iterator[Workers]:
 
 
 def _begin() -> None:
-    """In a new worker: Ctrl-C is the business of whoever started it, whose end is its own end."""
+    """Prepare a new worker: Ctrl-C is handled by the process that started it, and whose end is its own end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _stop)
     threading.Thread(target=_end_with_parent, daemon=True).start()
