@@ -36,7 +36,7 @@ SQNR = click.option(
 )  # fmt: skip
 ACCURACY_LOSS = click.option(
     "--accuracy-loss", type=click.FloatRange(0, 100), metavar="POINTS",
-    help="Search the cheapest bits that lose right classes of at most POINTS percent of the samples (see `labels`).",
+    help="Search the cheapest bits that lose at most POINTS percentage points of accuracy on the samples.",
 )  # fmt: skip
 
 

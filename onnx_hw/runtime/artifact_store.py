@@ -1,7 +1,7 @@
 """Store of the results of stages by the digest of their inputs, one for all builds of a user.
 
 A stage is a function of its inputs, so an entry with their digest is its result, no matter who made it. An entry is
-a folder ``stage/digest``: it is written next to its place, moved there when it is complete, and never changed after that.
+a folder ``stage/digest``: it is written next to its place, moved there when it is complete, and never changed later.
 Build folders hold links to the same files. A changed file is noticed: its own digest is in the entry's record.
 """
 
