@@ -1,4 +1,4 @@
-// What the stream driver (driver.cpp, compiled once per machine) knows of a circuit (binding.cpp, one per circuit).
+// Interface between the stream driver (driver.cpp, compiled once per machine) and a circuit (its binding.cpp).
 #pragma once
 #include <cstdint>
 
@@ -13,7 +13,7 @@ struct Port {
 // One instance of the circuit. Ports are in the order sources, sinks, probes.
 struct Bench {
     void (*eval)(void* model);
-    void (*dump)(void* model, uint64_t time);  // add the present values to the waveform; null without tracing
+    void (*dump)(void* model, uint64_t time);  // adds the present values to the waveform; null without tracing
     void* model;
     uint8_t* clk;
     uint8_t* rst;

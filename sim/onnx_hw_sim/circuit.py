@@ -1,4 +1,4 @@
-"""What a simulation needs to know about a circuit: its streams, its probes, its engines. Nothing about operators."""
+"""Description of a circuit for simulations: its streams, probes and engines, and nothing about operators."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream visible at the circuit's top as ``{name}_payload`` (``lanes * bits`` wide), ``{name}_valid`` and
-    ``{name}_ready``. Lane 0 sits in the lowest bits.
+    """Stream that is visible at the circuit's top.
+
+    Its ports are ``{name}_payload`` (``lanes * bits`` wide), ``{name}_valid`` and ``{name}_ready``. Lane 0 is in the
+    lowest bits.
     """
 
     name: str
@@ -40,14 +42,14 @@ class Stream:
 
 @dataclass(frozen=True)
 class Circuit:
-    """A circuit with module name ``top``, ports ``clk``, ``rst``, the streams below and ``fires``.
+    """Circuit with the module name ``top``, the ports ``clk``, ``rst`` and ``fires``, and the streams below.
 
     Attributes:
         rtlil: the text of the netlist.
         sources: streams into the circuit (payload and valid are its inputs).
-        sinks: streams out of it (ready is an input).
+        sinks: streams out of the circuit (ready is an input).
         probes: inner streams; all three signals are outputs of the circuit.
-        engines: bit k of ``fires`` is high in each cycle in which engine k fires.
+        engines: names of the engines; bit k of ``fires`` is high in each cycle in which engine k fires.
         reset_delay: cycles that a reset takes to reach the registers of the circuit.
     """
 
@@ -61,18 +63,18 @@ class Circuit:
 
 @dataclass(frozen=True)
 class Stimulus:
-    """What the outside does. Cycle 0 is the first cycle with reset low, everywhere in the circuit.
+    """Behaviour of the environment. Cycle 0 is the first cycle with reset low, everywhere in the circuit.
 
     Attributes:
-        tokens: per source, (tokens, lanes) int64.
-        offers: per source, (tokens,) int64 ascending: the cycle from which token j is offered and held.
-        ready: per sink, bool trace; after its end the sink is always ready.
-        expected: per sink, how many tokens end the simulation.
+        tokens: by source, (tokens, lanes) int64.
+        offers: by source, (tokens,) int64 ascending: the cycle from which token j is offered and held.
+        ready: by sink, bool trace; after its end the sink is always ready.
+        expected: by sink, the number of tokens that end the simulation.
         cycles: hard limit.
-        patience: cycles without a single firing or transfer, with work still to do, after which it is called a
+        patience: cycles without a single firing or transfer, with work still to do, after which the run counts as a
             deadlock. Cycles in which a source waits for its next offer or a sink refuses do not count.
-        tail: cycles to go on after the last expected token, so that surplus tokens and firings are seen.
-        false_start: cycles of this same stimulus before the reset, not recorded: no state may leak through it.
+        tail: cycles to go on after the last expected token, so that surplus tokens and firings are recorded.
+        false_start: cycles of this same stimulus before the reset, not recorded: no state may leak through the reset.
     """
 
     tokens: dict[str, np.ndarray]
@@ -86,10 +88,10 @@ class Stimulus:
 
     def check(self, circuit: Circuit) -> None:
         """Raise ValueError unless the stimulus names exactly the circuit's streams, with arrays that fit them."""
-        _same_names("tokens", self.tokens, circuit.sources)
-        _same_names("offers", self.offers, circuit.sources)
-        _same_names("ready", self.ready, circuit.sinks)
-        _same_names("expected", self.expected, circuit.sinks)
+        _check_names("tokens", self.tokens, circuit.sources)
+        _check_names("offers", self.offers, circuit.sources)
+        _check_names("ready", self.ready, circuit.sinks)
+        _check_names("expected", self.expected, circuit.sinks)
         for stream in circuit.sources:
             tokens, offers = self.tokens[stream.name], self.offers[stream.name]
             if tokens.ndim != 2 or tokens.shape[1] != stream.lanes:
@@ -103,16 +105,16 @@ class Stimulus:
 
 @dataclass(frozen=True)
 class Recording:
-    """What was seen.
+    """Observations of a run.
 
     Attributes:
-        cycles: how many were simulated.
-        fires: per engine, the cycles in which it fired, ascending.
-        cycles_of: per stream (sources, sinks and probes), the cycle of every transfer.
-        tokens: per stream, (transfers, lanes) int64.
-        finished: every sink got what was expected.
-        deadlocked: it was given up after ``patience`` quiet cycles.
-        valid, ready: per stream, the state in the last cycle: who waits for whom.
+        cycles: number of simulated cycles.
+        fires: by engine, the cycles in which it fired, ascending.
+        cycles_of: by stream (sources, sinks and probes), the cycle of every transfer.
+        tokens: by stream, (transfers, lanes) int64.
+        finished: every sink got the expected tokens.
+        deadlocked: the run was given up after ``patience`` quiet cycles.
+        valid, ready: by stream, the state in the last cycle; it shows who waits for whom.
     """
 
     cycles: int
@@ -125,11 +127,16 @@ class Recording:
     ready: dict[str, bool] = field(default_factory=dict)
 
 
-RESET_CYCLES = 2  # how long every run holds reset
+RESET_CYCLES = 2  # reset is high for this many cycles in every run
 
 
 class Simulator(Protocol):
-    """A compiled or interpreted circuit. Every run starts from reset. ``verilog``: what yosys wrote of it, or empty."""
+    """Compiled or interpreted circuit. Every run starts from reset.
+
+    Attributes:
+        name: name of the engine.
+        verilog: the Verilog that yosys wrote of the circuit; empty without yosys.
+    """
 
     name: str
 
@@ -140,8 +147,12 @@ class Simulator(Protocol):
 
 
 @runtime_checkable
-class TakesSeveral(Simulator, Protocol):
-    """A simulator of several runs at once; ``at_once``: how many at most."""
+class BatchSimulator(Simulator, Protocol):
+    """Simulator of several runs at once.
+
+    Attributes:
+        at_once: greatest number of runs at once.
+    """
 
     at_once: int
 
@@ -149,19 +160,19 @@ class TakesSeveral(Simulator, Protocol):
 
 
 def runs_at_once(simulator: Simulator) -> int:
-    """How many runs a simulator takes at once."""
-    return simulator.at_once if isinstance(simulator, TakesSeveral) else 1
+    """Return the number of runs that a simulator takes at once."""
+    return simulator.at_once if isinstance(simulator, BatchSimulator) else 1
 
 
 def run_together(simulator: Simulator, stimuli: Sequence[Stimulus]) -> list[Recording]:
-    """A run for each stimulus, as many at once as the simulator takes."""
-    if not isinstance(simulator, TakesSeveral):
+    """Simulate one run for each stimulus, several at once if the simulator can."""
+    if not isinstance(simulator, BatchSimulator):
         return [simulator.run(stimulus) for stimulus in stimuli]
     groups = (stimuli[k : k + simulator.at_once] for k in range(0, len(stimuli), simulator.at_once))
     return [recording for group in groups for recording in simulator.run_together(group)]
 
 
-def _same_names(what: str, given: Collection[str], streams: tuple[Stream, ...]) -> None:
-    wanted = {stream.name for stream in streams}
-    if set(given) != wanted:
-        raise ValueError(f"`{what}` must be given for exactly {sorted(wanted)}, not {sorted(given)}")
+def _check_names(what: str, names: Collection[str], streams: tuple[Stream, ...]) -> None:
+    expected = {stream.name for stream in streams}
+    if set(names) != expected:
+        raise ValueError(f"`{what}` must be given for exactly {sorted(expected)}, not {sorted(names)}")

@@ -1,4 +1,6 @@
-"""What cocotb runs inside a simulator: the stimulus in the current folder, cycle by cycle; see ``cocotb_engine``."""
+"""Test bench that cocotb runs inside a simulator: the stimulus in the current folder, cycle by cycle
+(``cocotb_engine``).
+"""
 
 from __future__ import annotations
 
@@ -12,28 +14,28 @@ from cocotb.triggers import RisingEdge
 import cocotb
 from onnx_hw_sim.circuit import RESET_CYCLES
 from onnx_hw_sim.cocotb_engine import RECORDING, STIMULUS
-from onnx_hw_sim.environment import Outside
+from onnx_hw_sim.environment import Environment
 
 
 @cocotb.test()
 async def run(dut: Any) -> None:
-    """From reset to the end of the stimulus."""
+    """Run the stimulus from reset to its end."""
     circuit, stimulus = pickle.loads(Path(STIMULUS).read_bytes())
-    outside, ports = Outside(circuit, stimulus, None), Ports(dut, circuit)
+    environment, ports = Environment(circuit, stimulus, None), Ports(dut, circuit)
     Clock(dut.clk, 10, unit="ns").start()
-    await ports.reset(outside)
+    await ports.reset(environment)
     if stimulus.false_start:
         for _ in range(stimulus.false_start):
-            await ports.cycle(outside)
-        outside.begin()
-        await ports.reset(outside)
-    while not outside.ended:
-        await ports.cycle(outside)
-    Path(RECORDING).write_bytes(pickle.dumps(outside.recording()))
+            await ports.cycle(environment)
+        environment.begin()
+        await ports.reset(environment)
+    while not environment.ended:
+        await ports.cycle(environment)
+    Path(RECORDING).write_bytes(pickle.dumps(environment.recording()))
 
 
 class Ports:
-    """The streams of a circuit, and its clock and reset."""
+    """Streams of a circuit, its clock and its reset."""
 
     def __init__(self, dut: Any, circuit: Any) -> None:
         def handles(streams: Any, signal: str) -> list[Any]:
@@ -46,23 +48,23 @@ class Ports:
         self.sinks = len(circuit.sinks)
         self.fires = dut.fires if circuit.engines else None
 
-    async def reset(self, outside: Outside) -> None:
+    async def reset(self, environment: Environment) -> None:
         self.rst.value = 1
-        self.drive(outside.driven(in_reset=True))
+        self.drive(environment.driven(in_reset=True))
         for _ in range(RESET_CYCLES):
             await RisingEdge(self.clk)
         self.rst.value = 0
         for _ in range(self.delay):
             await RisingEdge(self.clk)
 
-    async def cycle(self, outside: Outside) -> None:
-        """Drive a cycle, and see at its end what it was."""
-        self.drive(outside.driven())
+    async def cycle(self, environment: Environment) -> None:
+        """Drive a cycle, and observe the ports at its end."""
+        self.drive(environment.driven())
         await RisingEdge(self.clk)
         seen = _bits(self.valids) | _bits(self.readies) << len(self.valids)
         if self.fires is not None:
             seen |= int(self.fires.value) << 2 * len(self.valids)
-        outside.observe(seen, self.payload)
+        environment.observe(seen, self.payload)
 
     def drive(self, ends: tuple[list[int], int, int]) -> None:
         payloads, valids, readies = ends
@@ -72,7 +74,10 @@ class Ports:
             self.readies[self.sources + k].value = readies >> k & 1
 
     def payload(self, k: int) -> int:
-        """Unknown bits are of lanes that nobody uses, or wrong: golden tells."""
+        """Return a payload, with unknown bits as 0.
+
+        Unknown bits belong to unused lanes, or they are wrong: then the comparison with the golden model shows it.
+        """
         value = self.payloads[k].value
         try:
             return int(value)

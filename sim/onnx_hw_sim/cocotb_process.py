@@ -1,4 +1,4 @@
-"""``python -m onnx_hw_sim.cocotb_process build|run SIMULATOR BUILT PLACE``: one step of ``cocotb_engine``."""
+"""One step of ``cocotb_engine``: ``python -m onnx_hw_sim.cocotb_process build|run SIMULATOR BUILT FOLDER``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from onnx_hw_sim.shared_library import VERILOG
 FLAGS = {"verilator": ["-Wno-fatal", "-Wno-lint", "--no-timing"]}
 
 
-def main(step: str, simulator: str, built: Path, place: Path) -> int:
-    """Exit code: 1 where there is no recording in the end."""
+def main(step: str, simulator: str, built: Path, folder: Path) -> int:
+    """Run a step and return the exit code: 1 if there is no recording in the end."""
     runner = get_runner(simulator)
     if step == "build":
         runner.build(
@@ -26,16 +26,16 @@ def main(step: str, simulator: str, built: Path, place: Path) -> int:
             timescale=("1ns", "1ps"),
         )
         return 0
-    with suppress(SystemExit):  # the runner's way to say that a test failed
+    with suppress(SystemExit):  # the runner raises this if a test failed
         runner.test(
             hdl_toplevel="top",
             hdl_toplevel_lang="verilog",
             test_module="onnx_hw_sim.cocotb_bench",
             build_dir=built,
-            test_dir=place,
-            results_xml=str(place / "results.xml"),
+            test_dir=folder,
+            results_xml=str(folder / "results.xml"),
         )
-    return 0 if (place / RECORDING).exists() else 1
+    return 0 if (folder / RECORDING).exists() else 1
 
 
 if __name__ == "__main__":

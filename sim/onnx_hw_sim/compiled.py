@@ -1,4 +1,4 @@
-"""One run of a circuit as native code, by Verilator; the cycle loop in C++ (``driver.cpp``), numpy on both sides."""
+"""Simulation of a run as native code, by Verilator; the cycle loop is C++ (``driver.cpp``), data are numpy arrays."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from onnx_hw_sim.payload import unpack
 from onnx_hw_sim.shared_library import VERILOG, CppToolchain, build_library
 from onnx_hw_tools.tools import Tool
 
-_FOREVER = 2**62  # cycles
-SLICE = 50_000  # cycles between two looks at Ctrl-C
+_NO_END = 2**62  # cycles
+SLICE = 50_000  # cycles between two checks for Ctrl-C
 
 
-class SimulationBroken(Exception):
-    """The simulation itself cannot go on: the netlist has a combinational loop, for one. A fault of the circuit."""
+class SimulationError(Exception):
+    """Failure of the simulation itself, for example by a combinational loop in the netlist. It is a fault of the
+    circuit.
+    """
 
 
 class _Status(IntEnum):
-    """As in ``driver.cpp``."""
+    """Result of a run, as in ``driver.cpp``."""
 
     GO_ON = 0
     FINISHED = 1
@@ -35,7 +37,7 @@ class _Status(IntEnum):
 
 
 class CompiledSimulator:
-    """A circuit compiled to a shared library. Runs are independent and may take place in several threads at once."""
+    """Circuit compiled to a shared library. Runs are independent, and several threads may run at once."""
 
     name = "compiled"
 
@@ -47,12 +49,12 @@ class CompiledSimulator:
         self._c = _declare(ctypes.CDLL(str(library)))
 
     def __reduce__(self) -> tuple[type[CompiledSimulator], tuple[Circuit, Path], dict[str, bool]]:
-        """For processes of this machine; the text that it was made of stays here."""
+        """Pickle for processes of this machine; the text of the circuit stays here."""
         return CompiledSimulator, (replace(self.circuit, rtlil=""), self.library), {"traced": self.traced}
 
     @property
     def verilog(self) -> str:
-        """What yosys wrote of the circuit, module by module; Verilator translates the same, flattened."""
+        """Verilog that yosys wrote of the circuit, module by module; Verilator gets the same circuit, flattened."""
         return (self.library.parent / VERILOG).read_text(encoding="utf-8")
 
     @classmethod
@@ -66,15 +68,16 @@ class CompiledSimulator:
         toolchain: CppToolchain | None = None,
         on_first_run: Callable[[Tool], None] | None = None,
     ) -> CompiledSimulator:
-        """Compile ``circuit`` under ``folder``, or take what an equal circuit left there.
+        """Compile ``circuit`` under ``folder``, or take the library of an equal circuit there.
 
         Args:
-            traced: able to write waveforms, see ``waves``.
-            jobs: compilers at a time; all processors by default.
+            traced: whether the library can write waveforms, see ``waves``.
+            jobs: number of compilers at a time; None for one per processor.
+            toolchain: the tools; None to search for them.
             on_first_run: see ``tools.run``.
 
         Raises:
-            ToolMissing: no yosys, Verilator or C++ compiler.
+            ToolMissing: yosys, Verilator or a C++ compiler is not installed.
             ToolFailed: one of them failed.
         """
         library = build_library(
@@ -88,24 +91,24 @@ class CompiledSimulator:
         *,
         progress: Callable[[int], None] | None = None,
         wave: Path | None = None,
-        window: tuple[int, int] = (0, _FOREVER),
+        window: tuple[int, int] = (0, _NO_END),
     ) -> Recording:
         """Simulate from reset.
 
         Args:
-            progress: called now and then with the number of cycles done.
+            progress: called now and then with the number of simulated cycles.
             wave: VCD file to write; needs a library built with ``traced``, see ``waves``.
-            window: first cycle of the waveform, and the first one after it, at which the run stops too.
+            window: first cycle of the waveform, and the first one after it, at which the run stops, too.
 
         Raises:
             ValueError: the stimulus does not fit the circuit.
-            SimulationBroken: the circuit cannot be simulated.
+            SimulationError: the circuit cannot be simulated.
         """
         stimulus.check(self.circuit)
         if wave is not None:
             if not self.traced:
                 raise ValueError("this library was compiled without waveforms")
-            wave.open("w").close()  # Verilator would say nothing of a file it cannot write
+            wave.open("w").close()  # Verilator would not report a file that it cannot write
             stimulus = replace(stimulus, cycles=min(stimulus.cycles, window[1]))
         handle = self._c.simulation_open(str(wave).encode() if wave else None)
         try:
@@ -113,7 +116,7 @@ class CompiledSimulator:
             keep = self._connect(handle, stimulus)
             self._reset(handle)
             if stimulus.false_start:
-                self._advance(handle, stimulus.false_start, stimulus.false_start, _FOREVER, _FOREVER)
+                self._advance(handle, stimulus.false_start, stimulus.false_start, _NO_END, _NO_END)
                 self._reset(handle)
             status = _Status.GO_ON
             until = 0
@@ -128,7 +131,7 @@ class CompiledSimulator:
             self._c.simulation_close(handle)
 
     def _connect(self, handle: int, stimulus: Stimulus) -> list[np.ndarray]:
-        """Hand the stimulus over. The arrays returned must live as long as the run."""
+        """Pass the stimulus to the library. The returned arrays must live as long as the run."""
         keep = []
         for k, source in enumerate(self.circuit.sources):
             tokens = stimulus.tokens[source.name]
@@ -144,13 +147,13 @@ class CompiledSimulator:
 
     def _reset(self, handle: int) -> None:
         if self._c.simulation_reset(handle, RESET_CYCLES, self.circuit.reset_delay) == _Status.BROKEN:
-            raise SimulationBroken(self._c.simulation_error(handle).decode())
+            raise SimulationError(self._c.simulation_error(handle).decode())
 
     def _advance(self, handle: int, until: int, limit: int, patience: int, tail: int) -> _Status:
         status = _Status(self._c.simulation_advance(handle, until, limit, patience, tail))
         if status == _Status.BROKEN:
             cycle = self._c.simulation_cycle(handle)
-            raise SimulationBroken(f"cycle {cycle}: {self._c.simulation_error(handle).decode()}")
+            raise SimulationError(f"cycle {cycle}: {self._c.simulation_error(handle).decode()}")
         return status
 
     def _recording(self, handle: int, status: _Status) -> Recording:
@@ -184,7 +187,7 @@ class CompiledSimulator:
 
 
 def _declare(c: ctypes.CDLL) -> ctypes.CDLL:
-    """The signatures of ``driver.cpp``."""
+    """Declare the signatures of ``driver.cpp``."""
     pointer, i64, u64, u32, i32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_int32
     signatures = {
         "open": (pointer, [ctypes.c_char_p]),

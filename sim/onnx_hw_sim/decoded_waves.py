@@ -1,7 +1,7 @@
-"""What a waveform shows beside its signals: integers that travelled, and firings, in scopes with names of one's own.
+"""Decoded signals in a waveform: the integers that were transferred, and firings, in scopes with names of our choice.
 
 They are written into the same VCD file, from a ``Recording``: each lane of a stream keeps the integer of the last
-transfer, beside it the one that was wanted. A save file for GTKWave lists them as signed decimals.
+transfer, next to the integer that was expected. A save file for GTKWave lists them as signed decimals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onnx_hw_sim.circuit import Recording
 __all__ = ["WaveScope", "decode", "write_save_file"]
 
 LANES_LISTED = 8
-"""Of a stream, in the save file; the VCD has all of them."""
+"""Number of lanes of a stream that the save file lists; the VCD has all of them."""
 
 SIGNED_DECIMAL, BINARY, COMMENT = "@420", "@28", "@200"  # GTKWave's flags of a row
 _BITS = 64
@@ -28,10 +28,10 @@ _BITS = 64
 
 @dataclass(frozen=True)
 class WaveScope:
-    """What belongs together.
+    """Signals that belong together.
 
     Attributes:
-        name: anything; what a viewer would take apart is replaced.
+        name: any text; characters that would split it in a viewer are replaced.
         engines: (label, engine).
         streams: (label, stream).
     """
@@ -45,18 +45,18 @@ def decode(
     vcd: Path,
     recording: Recording,
     scopes: Sequence[WaveScope],
-    wanted: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
     *,
     cycle_ns: int,
     first: int,
     last: int,
 ) -> None:
-    """Add to a waveform of cycles ``first`` to ``last`` what was recorded in them.
+    """Add the recorded transfers and firings to a waveform of cycles ``first`` to ``last``.
 
     Args:
-        wanted: by stream, (tokens, lanes) integers; of some streams.
+        expected: by stream, (tokens, lanes) integers; not every stream needs an entry.
     """
-    header, changes = _variables(recording, scopes, wanted, first, last)
+    header, changes = _variables(recording, scopes, expected, first, last)
     fresh = vcd.with_name(vcd.name + ".new")
     with vcd.open(encoding="utf-8") as signals, fresh.open("w", encoding="utf-8") as both:
         for line in signals:
@@ -71,10 +71,12 @@ def decode(
 def write_save_file(
     file: Path, scopes: Sequence[WaveScope], lanes: Mapping[str, int], *, at_ns: int, from_ns: int
 ) -> None:
-    """A list of what was decoded, for ``gtkwave X.vcd X.gtkw``, with the marker at a time.
+    """Write a list of the decoded signals, for ``gtkwave X.vcd X.gtkw``, with the marker at a time.
 
     Args:
-        lanes: by stream.
+        lanes: number of lanes by stream.
+        at_ns: time of the marker.
+        from_ns: time at which the view begins.
     """
     rows = [f"[timestart] {from_ns}", f"*-6.0 {at_ns}" + " -1" * 26]
     for scope in scopes:
@@ -88,17 +90,17 @@ def write_save_file(
 
 
 def plain(name: str) -> str:
-    """A name that no viewer takes apart."""
+    """Return a name that no viewer splits."""
     return re.sub(r"[^A-Za-z0-9_/:-]", "_", name) or "_"
 
 
 def _variables(
-    recording: Recording, scopes: Sequence[WaveScope], wanted: Mapping[str, np.ndarray], first: int, last: int
+    recording: Recording, scopes: Sequence[WaveScope], expected: Mapping[str, np.ndarray], first: int, last: int
 ) -> tuple[list[str], dict[float, list[str]]]:
-    """The declarations, and the changes at the beginning of each cycle."""
+    """Return the declarations, and the changes at the beginning of each cycle."""
     header: list[str] = []
     changes: dict[float, list[str]] = {}
-    keys = (f"={number:x}" for number in count())  # the simulator's begin otherwise
+    keys = (f"={number:x}" for number in count())  # the simulator's keys begin otherwise
 
     def variable(bits: int, name: str) -> str:
         key = next(keys)
@@ -118,7 +120,7 @@ def _variables(
             cycles, tokens = recording.cycles_of[stream], recording.tokens[stream]
             within = np.flatnonzero((cycles >= first) & (cycles <= last))
             columns = [("token", np.arange(len(tokens))), *_lanes("lane", tokens)]
-            columns += _lanes("golden", wanted[stream]) if stream in wanted else []
+            columns += _lanes("golden", expected[stream]) if stream in expected else []
             for name, column in columns:
                 key = variable(_BITS, f"{plain(label)}_{name}")
                 before = None
@@ -132,7 +134,7 @@ def _variables(
 
 
 def _levels(fires: np.ndarray, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """(cycle, level) of a bit that is up in some cycles."""
+    """Yield (cycle, level) at every change of a bit that is high in some cycles."""
     up = set(fires[(fires >= first) & (fires <= last)].tolist())
     level = -1
     for cycle in sorted({first, *up, *(cycle + 1 for cycle in up if cycle < last)}):

@@ -1,6 +1,6 @@
 // The cycle loop of a compiled simulation: sources offer, sinks take, everything is recorded.
 //
-// One cycle: set the inputs, settle with the clock low, sample, rising edge. Cycle 0 is the first with reset low,
+// One cycle: set the inputs, settle with the clock low, sample, rising edge. Cycle 0 is the first one with reset low,
 // everywhere in the circuit.
 #include "bench.h"
 
@@ -16,7 +16,7 @@ enum Status { GO_ON = 0, FINISHED = 1, STUCK = 2, OUT_OF_CYCLES = 3, BROKEN = 4 
 
 struct Source {
     int64_t tokens = 0;
-    const uint8_t* payload = nullptr;  // tokens + 1 rows; the last is driven while valid is low
+    const uint8_t* payload = nullptr;  // tokens + 1 rows; the last one is driven while valid is low
     const int64_t* offers = nullptr;
 };
 
@@ -38,9 +38,9 @@ struct Simulation {
     std::vector<int64_t> taken;  // tokens so far, per source and sink
     std::vector<Log> logs;       // per port
     std::vector<uint8_t> fires;  // fire_bytes per cycle
-    std::vector<uint8_t> state;  // per port: valid + 2 ready, in the last cycle
+    std::vector<uint8_t> state;  // per port: valid + 2 * ready, in the last cycle
     int64_t cycle = 0;
-    int64_t quiet = 0;  // consecutive cycles without an event that nobody outside is to blame for
+    int64_t quiet = 0;  // consecutive cycles without an event, unless the environment holds something back
     int64_t tail = -1;  // cycles left after the last expected token; negative before it
     uint64_t wave_from = 0;
     uint64_t wave_until = 0;
@@ -161,7 +161,7 @@ struct Simulation {
 
 }  // namespace
 
-#pragma GCC visibility push(default)  // the rest of the library is nobody's business
+#pragma GCC visibility push(default)  // everything else in the library stays hidden
 extern "C" {
 
 void* simulation_open(const char* wave_file) { return new Simulation(wave_file); }
@@ -224,7 +224,7 @@ const uint8_t* simulation_fires(void* handle) { return static_cast<Simulation*>(
 }  // extern "C"
 #pragma GCC visibility pop
 
-// Verilator's runtime ends the process on an error (a combinational loop, for one). Here it ends the run.
+// Verilator's runtime ends the process on an error (for example a combinational loop). Here it ends only the run.
 void vl_fatal(const char*, int, const char*, const char* message) { throw std::runtime_error(message); }
 void vl_stop(const char*, int, const char*) { throw std::runtime_error("the circuit said $stop"); }
 void vl_finish(const char*, int, const char*) { throw std::runtime_error("the circuit said $finish"); }

@@ -1,4 +1,4 @@
-"""Sources and sinks of a run cycle by cycle in Python, for the engines that have no driver in C++."""
+"""Environment of a run cycle by cycle in Python, for the engines that have no driver in C++."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from onnx_hw_sim.circuit import Circuit, Recording, Stimulus
 from onnx_hw_sim.payload import idle, pack, unpack
 
 
-class Outside:
-    """Sources and sinks of one run, and what was seen: the loop of ``driver.cpp`` in Python."""
+class Environment:
+    """Sources and sinks of one run, and its recording: the loop of ``driver.cpp`` in Python."""
 
     def __init__(self, circuit: Circuit, stimulus: Stimulus, progress: Callable[[int], None] | None = None):
         self.circuit = circuit
@@ -27,7 +27,7 @@ class Outside:
         self.begin()
 
     def begin(self) -> None:
-        """Forget everything: reset was applied."""
+        """Reset the recording, because reset was applied to the circuit."""
         self.cycle = 0
         self.quiet = 0
         self.tail = self.stimulus.tail if not any(self.expected) else -1
@@ -50,7 +50,7 @@ class Outside:
         return self.finished or self.deadlocked or self.cycle >= self.stimulus.cycles
 
     def driven(self, in_reset: bool = False) -> tuple[list[int], int, int]:
-        """What is driven in this cycle: payloads and valids of the sources, readies of the sinks, a bit each."""
+        """Return the inputs in this cycle: payloads and valids of the sources, readies of the sinks, one bit each."""
         self.held_back = False
         payloads, valids, readies = [], 0, 0
         for k, tokens in enumerate(self.tokens):
@@ -67,7 +67,7 @@ class Outside:
         return payloads, valids, readies
 
     def inputs(self, in_reset: bool = False) -> int:
-        """The same side by side, payloads in the lowest bits."""
+        """Return the same values side by side, payloads in the lowest bits."""
         payloads, valids, readies = self.driven(in_reset)
         word = position = 0
         for payload, source in zip(payloads, self.circuit.sources, strict=True):
@@ -76,7 +76,12 @@ class Outside:
         return word | valids << position | readies << (position + len(self.tokens))
 
     def observe(self, seen: int, payload_of: Callable[[int], int]) -> None:
-        """Record one cycle and decide whether it is the last."""
+        """Record one cycle and decide whether it is the last.
+
+        Args:
+            seen: the outputs in this cycle: valid of every stream, and ready above them, one bit each.
+            payload_of: returns the payload of a stream by its number.
+        """
         ones = (1 << len(self.streams)) - 1
         self.valid, self.readies = seen & ones, (seen >> len(self.streams)) & ones
         fires = seen >> (2 * len(self.streams))

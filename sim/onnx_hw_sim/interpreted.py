@@ -1,4 +1,4 @@
-"""The slow engine: Amaranth's own simulator, for machines without a C++ compiler. A few thousand cycles a second."""
+"""Slow engine: Amaranth's simulator, for machines without a C++ compiler. It does a few thousand cycles per second."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from amaranth.lib.wiring import Component
 from amaranth.sim import Simulator as AmaranthSimulator
 
 from onnx_hw_sim.circuit import RESET_CYCLES, Circuit, Recording, Stimulus
-from onnx_hw_sim.environment import Outside
+from onnx_hw_sim.environment import Environment
 
 
 class InterpretedSimulator:
-    """A circuit in Amaranth's simulator. Gives the same ``Recording`` as ``CompiledSimulator``, value for value.
+    """Circuit in Amaranth's simulator. It gives the same ``Recording`` as ``CompiledSimulator``, value for value.
 
     Args:
         circuit: its streams and engines; its netlist is not used.
-        component: what the netlist was made from: ports ``{stream}_payload``, ``_valid``, ``_ready`` and ``fires``.
+        component: the component from which the netlist was made, with the ports ``{stream}_payload``, ``_valid``,
+            ``_ready`` and ``fires``.
     """
 
     name = "interpreted"
@@ -26,7 +27,7 @@ class InterpretedSimulator:
 
     def __init__(self, circuit: Circuit, component: Component):
         self.circuit = circuit
-        self._outside: Outside | None = None
+        self._environment: Environment | None = None
 
         def ports(*names: str) -> list[Value]:
             return [Value.cast(getattr(component, name)) for name in names]
@@ -37,7 +38,7 @@ class InterpretedSimulator:
         self._rst = domain.rst
         streams = (*circuit.sources, *circuit.sinks, *circuit.probes)
         self._payloads = ports(*(f"{stream.name}_payload" for stream in streams))
-        # One signal for all inputs and one for all that is looked at: each access to the simulator costs its time.
+        # One signal for all inputs and one for all observed outputs: each access to the simulator costs time.
         inputs = ports(*(f"{source.name}_payload" for source in circuit.sources))
         inputs += ports(*(f"{source.name}_valid" for source in circuit.sources))
         inputs += ports(*(f"{sink.name}_ready" for sink in circuit.sinks))
@@ -54,42 +55,42 @@ class InterpretedSimulator:
         self._simulator.add_clock(1e-6)
 
     def run(self, stimulus: Stimulus, *, progress: Callable[[int], None] | None = None) -> Recording:
-        """Simulate from reset; ``progress`` is called now and then with the number of cycles done.
+        """Simulate from reset. ``progress`` is called now and then with the number of simulated cycles.
 
         Raises:
             ValueError: the stimulus does not fit the circuit.
         """
         stimulus.check(self.circuit)
-        if self._outside is not None:
+        if self._environment is not None:
             self._simulator.reset()
-        else:  # no sooner: a simulator that never runs would leave its coroutine unawaited
+        else:  # not earlier: a simulator that never runs would leave its coroutine unawaited
             self._simulator.add_testbench(self._testbench)
-        self._outside = outside = Outside(self.circuit, stimulus, progress)
+        self._environment = environment = Environment(self.circuit, stimulus, progress)
         self._simulator.run()
-        return outside.recording()
+        return environment.recording()
 
     async def _testbench(self, context) -> None:  # type: ignore[no-untyped-def]  # Amaranth does not name its type
-        outside = self._outside
-        assert outside is not None
-        await self._reset(context, outside)
-        if outside.stimulus.false_start:
-            for _ in range(outside.stimulus.false_start):
-                await self._cycle(context, outside)
-            outside.begin()
-            await self._reset(context, outside)
-        while not outside.ended:
-            await self._cycle(context, outside)
+        environment = self._environment
+        assert environment is not None
+        await self._reset(context, environment)
+        if environment.stimulus.false_start:
+            for _ in range(environment.stimulus.false_start):
+                await self._cycle(context, environment)
+            environment.begin()
+            await self._reset(context, environment)
+        while not environment.ended:
+            await self._cycle(context, environment)
 
-    async def _reset(self, context, outside: Outside) -> None:  # type: ignore[no-untyped-def]
+    async def _reset(self, context, environment: Environment) -> None:  # type: ignore[no-untyped-def]
         context.set(self._rst, 1)
-        context.set(self._drive, outside.inputs(in_reset=True))
+        context.set(self._drive, environment.inputs(in_reset=True))
         for _ in range(RESET_CYCLES):
             await context.tick()
         context.set(self._rst, 0)
         for _ in range(self.circuit.reset_delay):
             await context.tick()
 
-    async def _cycle(self, context, outside: Outside) -> None:  # type: ignore[no-untyped-def]
-        context.set(self._drive, outside.inputs())
-        outside.observe(context.get(self._seen), lambda k: context.get(self._payloads[k]))
+    async def _cycle(self, context, environment: Environment) -> None:  # type: ignore[no-untyped-def]
+        context.set(self._drive, environment.inputs())
+        environment.observe(context.get(self._seen), lambda k: context.get(self._payloads[k]))
         await context.tick()

@@ -1,6 +1,6 @@
 // The cycle loop of a chip at a serial line, bit by bit: bytes in, bytes out.
 //
-// One cycle: set the inputs, settle with the clock low, look at the line, rising edge.
+// One cycle: set the inputs, settle with the clock low, sample the line, rising edge.
 #include "line.h"
 
 #include <exception>
@@ -14,13 +14,13 @@ struct Simulation {
     const Line* line = line_open();
     int64_t divisor;
     int64_t cycle = 0;
-    // Towards the chip: bits that are still to be sent, the lowest first; 0 between bytes.
+    // To the chip: bits that are still to be sent, the lowest first; 0 between bytes.
     uint32_t sending = 0;
     int64_t send_left = 0;
-    // From the chip: bits that have come, a 1 above them; 0 between bytes.
+    // From the chip: bits received so far, with a 1 above them; 0 between bytes.
     uint32_t coming = 0;
     int64_t come_left = 0;
-    std::vector<int64_t> comes;  // cycles in which beats for the network come
+    std::vector<int64_t> comes;  // cycles in which a beat came to the network
     std::string error;
 
     explicit Simulation(int64_t d) : divisor(d) {
@@ -41,7 +41,7 @@ struct Simulation {
 
 }  // namespace
 
-#pragma GCC visibility push(default)  // the rest of the library is nobody's business
+#pragma GCC visibility push(default)  // everything else in the library stays hidden
 extern "C" {
 
 void* line_simulation_open(int64_t divisor) { return new Simulation(divisor); }
@@ -51,9 +51,9 @@ const int64_t* line_simulation_comes(void* handle) { return static_cast<Simulati
 int64_t line_simulation_cycle(void* handle) { return static_cast<Simulation*>(handle)->cycle; }
 const char* line_simulation_error(void* handle) { return static_cast<Simulation*>(handle)->error.c_str(); }
 
-// Run `cycles`, sending `to` (bytes; 256 and more break the line for a byte's time) one after the other. What comes is
-// written to `from`, at most `most` bytes; a run ends early when that is full. Returns how much came, or -1 on an
-// error; `*sent` is how much of `to` has begun.
+// Simulate `cycles` cycles and send `to` (bytes; 256 and more break the line for the time of a byte) one after the
+// other. Received bytes are written to `from`, at most `most` of them; a run ends early when `from` is full.
+// Returns the number of received bytes, or -1 on an error; `*sent` is the number of bytes of `to` that have begun.
 int64_t line_simulation_run(void* handle, int64_t cycles, const uint16_t* to, int64_t count, int64_t* sent,
                             uint8_t* from, int64_t most) {
     auto& s = *static_cast<Simulation*>(handle);
@@ -106,7 +106,7 @@ int64_t line_simulation_run(void* handle, int64_t cycles, const uint16_t* to, in
 }  // extern "C"
 #pragma GCC visibility pop
 
-// Verilator's runtime ends the process on an error (a combinational loop, for one). Here it ends the run.
+// Verilator's runtime ends the process on an error (for example a combinational loop). Here it ends only the run.
 void vl_fatal(const char*, int, const char*, const char* message) { throw std::runtime_error(message); }
 void vl_stop(const char*, int, const char*) { throw std::runtime_error("the circuit said $stop"); }
 void vl_finish(const char*, int, const char*) { throw std::runtime_error("the circuit said $finish"); }

@@ -1,4 +1,4 @@
-// What the driver of a serial line (line.cpp, compiled once per machine) knows of a chip (binding.cpp, one per chip).
+// Interface between the driver of a serial line (line.cpp, compiled once per machine) and a chip (its binding.cpp).
 #pragma once
 #include <cstdint>
 
@@ -8,9 +8,9 @@ struct Line {
     void* model;
     uint8_t* clk;
     uint8_t* rst;
-    uint8_t* rx;        // of the chip
-    const uint8_t* tx;  // of the chip
-    const uint8_t* comes;  // a beat for the network; may be null
+    uint8_t* rx;        // input of the chip
+    const uint8_t* tx;  // output of the chip
+    const uint8_t* comes;  // a beat is offered to the network; may be null
 };
 
 const Line* line_open();

@@ -1,4 +1,4 @@
-"""The initial contents of memories in Verilog, said in a way that compiles quickly.
+"""Initial contents of memories in Verilog, in a form that compiles quickly.
 
 yosys writes one statement per word. Verilator turns each into statements of a function that runs once, and compiling
 those took four fifths of the time of a network with 270,000 weights. A constant array becomes a table in the data of
@@ -20,11 +20,11 @@ _ZERO = re.compile(r"\d+'[a-z]0+")
 
 
 WORDS_PER_LINE = 16
-"""Verilator reads at most 40,000 tokens on a line."""
+"""Number of words per line. Verilator reads at most 40,000 tokens per line."""
 
 
 def as_constants(verilog: str) -> str:
-    """The same circuit with every initialised memory set from a ``localparam``; a memory of zeros needs nothing.
+    """Set every initialised memory of a circuit from a ``localparam``; a memory of zeros needs nothing.
 
     Memories written in any other way are left as they are.
     """
@@ -32,7 +32,7 @@ def as_constants(verilog: str) -> str:
 
     def rewrite(memory: re.Match[str]) -> str:
         nonlocal count
-        # Strings and no tuples of them: those Python would keep looking over for circles, hundreds of thousands.
+        # Strings, not tuples of strings: Python would check hundreds of thousands of tuples for cycles.
         values = _VALUE.findall(memory["words"])
         space = " " if memory["name"].startswith("\\") else ""
         words = (f"    {memory['name']}{space}[{index}] = {value};\n" for index, value in enumerate(values))

@@ -1,4 +1,4 @@
-"""What a compiled simulation is given and leaves behind, as arrays of numpy."""
+"""Inputs and results of a compiled simulation as numpy arrays."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from onnx_hw_sim.payload import idle, pack
 
 
 def bytes_at(address: int | None, size: int) -> np.ndarray:
-    """(size,) uint8: the bytes at an address, without a copy."""
+    """Return the bytes at an address, (size,) uint8, without a copy."""
     if not size or not address:
         return np.zeros(0, dtype=np.uint8)
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
 def rows_to_offer(source: Stream, tokens: np.ndarray, row: int) -> np.ndarray:
-    """(tokens + 1, row) uint8: the payload of every token, and last what is driven while there is none.
+    """Return the payload of every token, and last the payload that is driven without a token: (tokens + 1, row) uint8.
 
     Args:
         row: bytes of a payload, as the simulation keeps it.
@@ -32,10 +32,10 @@ def rows_to_offer(source: Stream, tokens: np.ndarray, row: int) -> np.ndarray:
 
 
 def firings(engines: Sequence[str], rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Per engine, the cycles in which it fired.
+    """Return the cycles in which each engine fired.
 
     Args:
         rows: (cycles, bytes) uint8, a bit per engine.
     """
-    columns = np.ascontiguousarray(rows.T)  # eight engines lie side by side in each, which is read eight times
+    columns = np.ascontiguousarray(rows.T)  # a column holds eight engines and is read eight times
     return {engine: np.flatnonzero((columns[k // 8] >> k % 8 & 1).view(bool)) for k, engine in enumerate(engines)}

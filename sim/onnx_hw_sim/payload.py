@@ -1,4 +1,4 @@
-"""Lanes of integers and the bits they travel in. Lane 0 sits in the lowest bits, bytes are little endian."""
+"""Packing of lanes of integers into bits. Lane 0 is in the lowest bits; bytes are little endian."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import numpy as np
 
 MAX_BITS = 62
 
-_IN_EIGHT_BYTES = 57
-"""Bits of a lane that lies within eight bytes, wherever in a byte it begins."""
+_MAX_BITS_IN_EIGHT_BYTES = 57
+"""Widest lane that lies within eight bytes, wherever in a byte it begins."""
 
 
 def pack(tokens: np.ndarray, bits: int) -> np.ndarray:
-    """(tokens, lanes) int64 to (tokens, ⌈lanes · bits / 8⌉) uint8: the low ``bits`` of every value, side by side.
+    """Pack (tokens, lanes) int64 into (tokens, ⌈lanes · bits / 8⌉) uint8: the low ``bits`` of every value, side by
+    side.
 
     Bits above the payload are 0.
     """
@@ -23,12 +24,12 @@ def pack(tokens: np.ndarray, bits: int) -> np.ndarray:
 
 
 def unpack(payload: np.ndarray, lanes: int, bits: int, signed: bool) -> np.ndarray:
-    """Inverse of ``pack``: (tokens, at least ⌈lanes · bits / 8⌉) uint8 to (tokens, lanes) int64."""
+    """Unpack (tokens, at least ⌈lanes · bits / 8⌉) uint8 into (tokens, lanes) int64: the inverse of ``pack``."""
     _check(bits)
     if bits in (8, 16, 32):
         in_bytes = np.ascontiguousarray(payload[:, : lanes * bits // 8])
         return in_bytes.view(f"<{'i' if signed else 'u'}{bits // 8}").astype(np.int64)
-    if bits > _IN_EIGHT_BYTES:
+    if bits > _MAX_BITS_IN_EIGHT_BYTES:
         as_bits = np.unpackbits(payload, axis=1, bitorder="little", count=lanes * bits).reshape(-1, lanes, bits)
         upper = np.repeat(as_bits[:, :, -1:] * signed, 64 - bits, axis=2)
         whole = np.packbits(np.concatenate([as_bits, upper], axis=2), axis=2, bitorder="little")
@@ -47,15 +48,15 @@ def unpack(payload: np.ndarray, lanes: int, bits: int, signed: bool) -> np.ndarr
 
 
 def idle(lanes: int, bits: int) -> np.ndarray:
-    """(⌈lanes · bits / 8⌉,) uint8: what a source drives while ``valid`` is low, alternating bits.
+    """Return what a source drives while ``valid`` is low, alternating bits: (⌈lanes · bits / 8⌉,) uint8.
 
-    A circuit that looks at a payload without looking at ``valid`` must not find the token it hopes for.
+    A circuit that reads a payload without reading ``valid`` must not find the token it hopes for.
     """
     return np.packbits(np.arange(lanes * bits) % 2, bitorder="little")
 
 
 def check_range(tokens: np.ndarray, bits: int, signed: bool, stream: str) -> None:
-    """Raise ValueError unless every value fits its lane; a cut value would look like an error of the circuit."""
+    """Raise ValueError unless every value fits its lane; a truncated value would look like an error of the circuit."""
     if tokens.size == 0:
         return
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)

@@ -1,4 +1,4 @@
-"""A simulated chip behind a port of the operating system: whoever opens it cannot tell it from a board."""
+"""Simulated chip behind a port of the operating system, which a program can open like the port of a board."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from onnx_hw_sim.serial_line import BREAK, SerialChip, WireFaults
 
 __all__ = ["PseudoTerminal"]
 
-_SLICE_BITS = 200  # of the line that are simulated between two looks at the port
+_SLICE_BITS = 200  # bits of the line that are simulated between two checks of the port
 
 
 class PseudoTerminal:
-    """A port at whose other end a chip is simulated, in a thread of its own.
+    """Port at whose other end a chip is simulated, in a thread of its own.
 
     Args:
-        chip: what is simulated; closed in the end.
-        faults: what happens to bytes on the wire, in either direction.
-        idle_cycles: so many after the last byte in either direction, the chip rests until another byte comes.
+        chip: the chip to simulate; it is closed in the end.
+        faults: faults of the bytes on the wire, in either direction.
+        idle_cycles: number of cycles after the last byte in either direction after which the chip rests until another
+            byte comes.
 
     Attributes:
-        path: of the port.
-        error: what ended the simulation, if anything did.
+        path: path of the port.
+        error: the exception that ended the simulation; None if there was none.
     """
 
     def __init__(self, chip: SerialChip, faults: WireFaults | None = None, idle_cycles: int = 3_000_000) -> None:
@@ -53,7 +54,7 @@ class PseudoTerminal:
         self.close()
 
     def close(self) -> None:
-        """Unplug it."""
+        """Close the port and the chip."""
         self._stop.set()
         self._thread.join()
         for descriptor in (self._master, self._slave):

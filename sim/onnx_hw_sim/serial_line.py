@@ -1,4 +1,4 @@
-"""A whole chip at a serial line, simulated bit by bit as native code: bytes in, bytes out."""
+"""Simulation of a whole chip at a serial line, bit by bit, as native code: bytes in, bytes out."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw_sim.circuit import Circuit
-from onnx_hw_sim.compiled import SimulationBroken
+from onnx_hw_sim.compiled import SimulationError
 from onnx_hw_sim.shared_library import BoundDriver, build_library
 from onnx_hw_tools.tools import Tool
 
 __all__ = ["BREAK", "SerialChip", "WireFaults"]
 
 BREAK = 256
-"""Instead of a byte to the chip: the line is low for as long as one takes."""
+"""Code sent instead of a byte to the chip: the line is low for the duration of a byte."""
 
-_MOST = 1 << 16  # bytes that come in one run
+_MAX_BYTES = 1 << 16  # bytes from the chip in one run
 
 _BINDING = """\
 #include "Vtop.h"
@@ -39,11 +39,12 @@ void line_close(const Line* line) { delete static_cast<Binding*>(line->model); }
 
 @dataclass
 class WireFaults:
-    """Hits a share of the bytes that pass: flips a bit, drops the byte, doubles it, or breaks the line.
+    """Faults on a wire. They hit a share of the bytes: flip a bit, drop the byte, double it, or break the line.
 
     Attributes:
-        share: of all bytes.
-        hit: so many were.
+        share: share of all bytes that are hit.
+        seed: seed of the random numbers.
+        hit: number of bytes that were hit so far.
     """
 
     share: float
@@ -55,7 +56,7 @@ class WireFaults:
         self._random = random.Random(self.seed)
 
     def on(self, data: bytes, broken: tuple[int, ...] = (0,)) -> list[int]:
-        """What is left of some bytes; ``broken`` is a break."""
+        """Return some bytes after their way over the wire; ``broken`` replaces a byte during a break."""
         if not self.share:
             return list(data)
         out: list[int] = []
@@ -69,13 +70,14 @@ class WireFaults:
 
 
 class SerialChip:
-    """A chip with the module ``top`` and the ports ``clk``, ``rst``, ``rx`` and ``tx``.
+    """Chip with the module ``top`` and the ports ``clk``, ``rst``, ``rx`` and ``tx``.
 
     Args:
         rtlil: its netlist.
         divisor: clock cycles of a bit.
-        folder: where it is compiled, unless an equal one has been before.
-        traced: it has a port ``comes`` as well; see ``onnx_hw_rtl.shells.uart_shell.TracedUartShell``.
+        folder: folder in which it is compiled, unless an equal chip was compiled there before.
+        traced: whether it has a port ``comes`` as well; see ``onnx_hw_rtl.shells.uart_shell.TracedUartShell``.
+        on_first_run: see ``tools.run``.
 
     Raises:
         ToolMissing, ToolFailed: as ``build_library``.
@@ -111,32 +113,35 @@ class SerialChip:
 
     @property
     def cycle(self) -> int:
-        """Cycles simulated so far."""
+        """Number of cycles simulated so far."""
         return int(self._c.line_simulation_cycle(self._handle))
 
     @property
     def comes(self) -> np.ndarray:
-        """(beats,) the cycles in which beats came to the network so far."""
+        """Cycles in which beats came to the network so far, (beats,) int64."""
         count = self._c.line_simulation_came(self._handle)
         cycles = self._c.line_simulation_comes(self._handle)
         return np.ctypeslib.as_array(cycles, (count,)).copy() if count else np.zeros(0, dtype=np.int64)
 
     def run(self, cycles: int, to: list[int]) -> tuple[int, bytes]:
-        """So many cycles, sending bytes: how many of them have been begun, and what came.
+        """Simulate some cycles while sending bytes.
+
+        Returns:
+            (number of bytes whose sending has begun, bytes that came from the chip).
 
         Raises:
-            SimulationBroken: the circuit cannot be simulated.
+            SimulationError: the circuit cannot be simulated.
         """
         words = np.array(to, dtype=np.uint16)
-        came, sent = np.zeros(_MOST, dtype=np.uint8), ctypes.c_int64()
+        came, sent = np.zeros(_MAX_BYTES, dtype=np.uint8), ctypes.c_int64()
         addresses = words.ctypes.data, len(words), ctypes.addressof(sent), came.ctypes.data
-        count = self._c.line_simulation_run(self._handle, cycles, *addresses, _MOST)
+        count = self._c.line_simulation_run(self._handle, cycles, *addresses, _MAX_BYTES)
         if count < 0:
-            raise SimulationBroken(self._c.line_simulation_error(self._handle).decode())
+            raise SimulationError(self._c.line_simulation_error(self._handle).decode())
         return sent.value, came[:count].tobytes()
 
     def close(self) -> None:
-        """Forget it; nothing else may be asked of it."""
+        """Release the chip; no other method may be called afterwards."""
         if self._handle is not None:
             self._c.line_simulation_close(self._handle)
             self._handle = None

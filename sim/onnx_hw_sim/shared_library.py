@@ -1,6 +1,7 @@
-"""From a netlist to a shared library: yosys writes Verilog, Verilator C++, and a compiler does the rest.
+"""Compilation of a netlist to a shared library: yosys writes Verilog, Verilator C++, and a compiler does the rest.
 
-No make and no perl: Verilator's own program is called directly and its files are compiled here, several at a time.
+It needs neither make nor perl: Verilator's own program is called directly, and its files are compiled here, several at
+a time.
 """
 
 from __future__ import annotations
@@ -22,40 +23,40 @@ HERE = Path(__file__).parent
 LIBRARY = "simulation.so"
 VERILOG, FLAT = "yosys.v", "flat.v"
 
-# A second of yosys makes a fifth of speed; who looks at waves wants every signal to be there. What has two names gets
-# one first: of a flip-flop that never changes, yosys takes away the initial value under one name and stumbles over the
-# other.
+# One second of yosys makes the simulation a fifth faster; waveforms need every signal. Cleaning comes first and leaves
+# one name where a signal has two: for a flip-flop that never changes, yosys removes the initial value under one name
+# and stumbles over the other.
 OPTIMISATION = "opt_clean; opt -fast"
 OPTIMISATION_FOR_WAVES = "opt_clean"
-# What is simulated is one module: cores compute some things alike, and their inner wires need no names. A tenth less
-# code, a sixth less time. Whoever reads the Verilog gets it core by core.
+# The simulated circuit is one module: cores compute some things alike, and their inner wires need no names. This saves
+# a tenth of the code and a sixth of the time. The Verilog for readers has one module per core.
 FLATTENING = "flatten; opt_merge; opt_clean -purge"
-# -O3 here is Verilator's own optimisation. Lint is for people who write Verilog.
+# -O3 here is Verilator's own optimisation. Its lint is for hand-written Verilog.
 VERILATOR_FLAGS = ["-cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "--no-assert"]
 VERILATOR_FLAGS += ["--threads", "1", "-Wno-lint", "-Wno-style", "-Wno-fatal"]
 # Functions per file and statements per function: small enough that all processors have work.
 VERILATOR_FLAGS += ["--output-split", "3000", "--output-split-cfuncs", "3000"]
 
-# zig checks for undefined behaviour unless told not to.
+# zig checks for undefined behaviour unless this is set.
 COMMON_FLAGS = ["-std=c++17", "-fPIC", "-w", "-fno-sanitize=undefined"]
 COMMON_FLAGS += ["-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0"]
-# Two circuits in one process must not share what happens to be called the same: a C++ compiler marks static members as
-# unique in the whole process, and the second circuit would compute with the weights of the first.
+# Two circuits in one process must not share symbols of the same name: a C++ compiler marks static members as unique in
+# the whole process, and the second circuit would compute with the weights of the first.
 COMMON_FLAGS += ["-fvisibility=hidden"]
-# The code of a circuit is one long straight line, in which -O2 finds nothing that would make it run faster than -O1
-# does (tables are data, no code), and takes twice as long.
+# The code of a circuit is one long straight line. -O2 takes twice as long and finds nothing in it that would run faster
+# than with -O1 (tables are data, not code).
 CIRCUIT_FLAGS = ["-O1"]
-# Nor do these passes of GCC's, each of which looks over the whole line again for every statement: 45 % of -O1.
+# Nor do these passes of GCC help; each of them searches the whole line again for every statement: 45 % of -O1.
 SLOW_PASSES_OF_GCC = ["-fno-tree-dse", "-fno-tree-fre", "-fno-tree-sink"]
-ONCE_FLAGS = ["-O0"]  # code that runs once: constructors, initial values
-WORTH_A_COMPILER_ONCE = 1_000_000  # bytes of it
+ONCE_FLAGS = ["-O0"]  # for code that runs once: constructors, initial values
+MIN_BYTES_RUN_ONCE = 1_000_000  # code that runs once gets a compiler of its own above this size
 RUNTIME_FLAGS = ["-O2"]
 USER_HOOKS = ["-DVL_USER_FATAL", "-DVL_USER_STOP", "-DVL_USER_FINISH"]
 
 
 @dataclass(frozen=True)
 class CppToolchain:
-    """The three tools a compiled simulation needs."""
+    """Tools of a compiled simulation."""
 
     yosys: Tool
     verilator: Tool
@@ -63,12 +64,16 @@ class CppToolchain:
 
     @classmethod
     def find(cls) -> CppToolchain:
-        """Raises ``ToolMissing``, for the compiler first: without one, ``interpreted`` is the other way."""
+        """Find the three tools.
+
+        Raises:
+            ToolMissing: the compiler first: without a compiler, ``interpreted`` is the alternative.
+        """
         return cls(compiler=tools.find("c++"), verilator=tools.find("verilator"), yosys=tools.find("yosys"))
 
     @property
     def include(self) -> Path:
-        """The folder of Verilator's headers and runtime."""
+        """Folder of Verilator's headers and runtime."""
         return Path(dict(self.verilator.environment)["VERILATOR_ROOT"]) / "include"
 
     @property
@@ -78,11 +83,11 @@ class CppToolchain:
 
 @dataclass(frozen=True)
 class BoundDriver:
-    """What moves the ports of a circuit.
+    """Driver that moves the ports of a circuit.
 
     Attributes:
-        text: the C++ file that shows the driver where the ports are.
-        driver, header: files of this folder: the driver, compiled once per machine, and what it knows of the ports.
+        text: the C++ file that tells the driver the addresses of the ports.
+        driver, header: files of this folder: the driver, compiled once per machine, and its interface to the ports.
     """
 
     text: str
@@ -100,40 +105,43 @@ def build_library(
     toolchain: CppToolchain | None = None,
     on_first_run: Callable[[Tool], None] | None = None,
 ) -> Path:
-    """Compile ``circuit`` in ``folder/<digest>`` and return the library; at once if it is already there.
+    """Compile ``circuit`` in ``folder/<digest>`` and return the library. Return at once if it is already there.
 
     Args:
-        bound: what moves the ports; by default what moves streams.
-        traced: able to write waveforms; slower, so a library of its own.
-        jobs: compilers at a time; all processors by default.
+        bound: the driver of the ports; None for the driver of streams.
+        traced: whether the library can write waveforms; it is slower then, hence a library of its own.
+        jobs: number of compilers at a time; None for one per processor.
+        toolchain: the tools; None to search for them.
+        on_first_run: see ``tools.run``.
 
     Raises:
-        ToolMissing, ToolFailed: as their names say.
+        ToolMissing: a tool is not installed.
+        ToolFailed: a tool failed.
     """
     chain = toolchain or CppToolchain.find()
     jobs = jobs or os.cpu_count() or 1
     bound = bound or BoundDriver(binding(circuit, traced))
-    place = folder / _digest(circuit, bound, chain, traced)
-    library = place / LIBRARY
+    build_folder = folder / _digest(circuit, bound, chain, traced)
+    library = build_folder / LIBRARY
     if library.exists():
         return library
-    place.mkdir(parents=True, exist_ok=True)
-    with exclusively(place / "lock"):
+    build_folder.mkdir(parents=True, exist_ok=True)
+    with exclusively(build_folder / "lock"):
         if library.exists():
             return library
-        (place / "circuit.il").write_text(circuit.rtlil, encoding="utf-8")
-        _write_verilog(place, chain.yosys, traced, on_first_run)
-        _write_cpp(place, chain.verilator, traced)
-        (place / "binding.cpp").write_text(bound.text, encoding="utf-8")
+        (build_folder / "circuit.il").write_text(circuit.rtlil, encoding="utf-8")
+        _write_verilog(build_folder, chain.yosys, traced, on_first_run)
+        _write_cpp(build_folder, chain.verilator, traced)
+        (build_folder / "binding.cpp").write_text(bound.text, encoding="utf-8")
         runtime = _runtime_objects(chain, bound, traced, jobs)
-        objects = _compile_circuit(place, chain, traced, jobs)
-        _link(place, chain.compiler, [*objects, *runtime])
-        os.replace(place / f"{LIBRARY}.new", library)
+        objects = _compile_circuit(build_folder, chain, traced, jobs)
+        _link(build_folder, chain.compiler, [*objects, *runtime])
+        os.replace(build_folder / f"{LIBRARY}.new", library)
     return library
 
 
 def binding(circuit: Circuit, traced: bool = False) -> str:
-    """The C++ file that shows the driver where the ports of this circuit are."""
+    """Return the C++ file that tells the driver the addresses of this circuit's ports."""
     streams = (*circuit.sources, *circuit.sinks, *circuit.probes)
     fires = "&top.fires, sizeof(top.fires)" if circuit.engines else "nullptr, 0"
     counts = f"{len(circuit.sources)}, {len(circuit.sinks)}, {len(circuit.probes)}"
@@ -177,7 +185,7 @@ def _port(stream: Stream) -> str:
 
 
 def _member(port: str) -> str:
-    """How Verilator spells a port in C++: ``__`` would clash with its own names."""
+    """Return Verilator's name of a port in C++, where ``__`` would clash with its own names."""
     return port.replace("__", "___05F")
 
 
@@ -197,11 +205,11 @@ def _digest(circuit: Circuit, bound: BoundDriver, chain: CppToolchain, traced: b
     return state.hexdigest()[:20]
 
 
-def _write_verilog(place: Path, yosys: Tool, traced: bool, on_first_run: Callable[[Tool], None] | None) -> None:
+def _write_verilog(build_folder: Path, yosys: Tool, traced: bool, on_first_run: Callable[[Tool], None] | None) -> None:
     arguments = ["-q", "-p", _script(traced)]
-    tools.run(yosys, arguments, cwd=place, log=place / "yosys.log", on_first_run=on_first_run)
-    netlist = as_constants((place / (VERILOG if traced else FLAT)).read_text(encoding="utf-8"))
-    (place / "circuit.v").write_text(netlist, encoding="utf-8")
+    tools.run(yosys, arguments, cwd=build_folder, log=build_folder / "yosys.log", on_first_run=on_first_run)
+    netlist = as_constants((build_folder / (VERILOG if traced else FLAT)).read_text(encoding="utf-8"))
+    (build_folder / "circuit.v").write_text(netlist, encoding="utf-8")
 
 
 def _script(traced: bool) -> str:
@@ -211,40 +219,41 @@ def _script(traced: bool) -> str:
     return f"{named}; {FLATTENING}; write_verilog -noattr {FLAT}"
 
 
-def _write_cpp(place: Path, verilator: Tool, traced: bool) -> None:
+def _write_cpp(build_folder: Path, verilator: Tool, traced: bool) -> None:
     arguments = [*VERILATOR_FLAGS, "--top-module", "top", "--prefix", "Vtop", "--Mdir", "cpp"]
     if traced:
         arguments += ["--trace-vcd", "--timescale", "1ns/1ns"]
-    tools.run(verilator, [*arguments, "circuit.v"], cwd=place, log=place / "verilator.log")
+    tools.run(verilator, [*arguments, "circuit.v"], cwd=build_folder, log=build_folder / "verilator.log")
 
 
-def _compile_circuit(place: Path, chain: CppToolchain, traced: bool, jobs: int) -> list[Path]:
-    """Every file of the circuit, in as many groups as there are compilers at work, or fewer for a small circuit.
+def _compile_circuit(build_folder: Path, chain: CppToolchain, traced: bool, jobs: int) -> list[Path]:
+    """Compile all files of the circuit, in one group for each compiler at work, or in fewer for a small circuit.
 
-    Each group costs the headers once, which is most of the time of a small file: so many bytes of C++ compile in about
-    the time the headers take. GCC gets them ready, and what runs once in the same file where that is not much.
+    Each group pays for the headers once, which is most of the time of a small file: ``min_bytes`` bytes of C++
+    compile in about the time that the headers take. GCC precompiles the headers; code that runs once then goes into the
+    first group, unless it is large.
     """
-    files = [place / "binding.cpp", *sorted((place / "cpp").glob("*.cpp"))]
+    files = [build_folder / "binding.cpp", *sorted((build_folder / "cpp").glob("*.cpp"))]
     once = [file for file in files if "__Slow" in file.name]
     often = [file for file in files if file not in once]
     include = [f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
     gcc = _is_gcc(chain.compiler)
     circuit_flags = [*CIRCUIT_FLAGS, *(SLOW_PASSES_OF_GCC if gcc else [])]
     ready = _headers(chain, [*circuit_flags, *include]) if gcc and not traced else None
-    beside = ready is not None and sum(file.stat().st_size for file in once) < WORTH_A_COMPILER_ONCE
+    with_first = ready is not None and sum(file.stat().st_size for file in once) < MIN_BYTES_RUN_ONCE
     commands, objects = [], []
-    for kind, flags, worth_a_compiler, members in (
+    for kind, flags, min_bytes, members in (
         ("circuit", [*circuit_flags, *(["-include", str(ready)] if ready else [])], 100_000, often),
-        ("once", ONCE_FLAGS, WORTH_A_COMPILER_ONCE, [] if beside else once),
+        ("once", ONCE_FLAGS, MIN_BYTES_RUN_ONCE, [] if with_first else once),
     ):
-        for number, group in enumerate(_groups(members, jobs, worth_a_compiler)):
-            source, target = place / f"{kind}{number}.cpp", place / f"{kind}{number}.o"
-            included = "".join(f'#include "{file.relative_to(place)}"\n' for file in group)
-            if beside and number == 0:
+        for number, group in enumerate(_groups(members, jobs, min_bytes)):
+            source, target = build_folder / f"{kind}{number}.cpp", build_folder / f"{kind}{number}.o"
+            included = "".join(f'#include "{file.relative_to(build_folder)}"\n' for file in group)
+            if with_first and number == 0:
                 included += '#pragma GCC optimize("O0")\n'
-                included += "".join(f'#include "{file.relative_to(place)}"\n' for file in once)
+                included += "".join(f'#include "{file.relative_to(build_folder)}"\n' for file in once)
             source.write_text(included, encoding="utf-8")
-            arguments = [*flags, f"-I{place}", f"-I{place / 'cpp'}", *include]
+            arguments = [*flags, f"-I{build_folder}", f"-I{build_folder / 'cpp'}", *include]
             commands.append(_compile(chain.compiler, arguments, source, target))
             objects.append(target)
     execute(commands, parallel=jobs)
@@ -252,24 +261,26 @@ def _compile_circuit(place: Path, chain: CppToolchain, traced: bool, jobs: int) 
 
 
 def _is_gcc(compiler: Tool) -> bool:
-    """Which takes a compiled header for what it is, or else reads the text beside it; others end with an error."""
+    """Return whether a compiler is GCC. GCC uses a compiled header, or else the text next to it; others fail with an
+    error.
+    """
     return compiler.version.startswith(("g++", "gcc", "c++ (GCC", "c++ (Debian", "c++ (Ubuntu"))
 
 
 def _headers(chain: CppToolchain, flags: list[str]) -> Path | None:
-    """Verilator's headers, compiled once per machine and kept in the user's cache; None where they cannot be."""
+    """Return Verilator's headers, compiled once per machine and kept in the user's cache; None if that fails."""
     state = hashlib.sha256()
     for part in (chain.compiler.version, chain.verilator.version, *COMMON_FLAGS, *USER_HOOKS, *flags):
         state.update(part.encode() + b"\0")
-    place = user_cache() / "headers" / state.hexdigest()[:20]
-    text, compiled = place / "headers.h", place / "headers.h.gch"
+    cache_folder = user_cache() / "headers" / state.hexdigest()[:20]
+    text, compiled = cache_folder / "headers.h", cache_folder / "headers.h.gch"
     if compiled.exists():
         return text
     try:
-        with exclusively(place / "lock"):
+        with exclusively(cache_folder / "lock"):
             if not compiled.exists():
                 text.write_text('#include "verilated.h"\n', encoding="utf-8")
-                fresh = place / "headers.new"
+                fresh = cache_folder / "headers.new"
                 execute([_compile(chain.compiler, [*flags, "-x", "c++-header"], text, fresh)], parallel=1)
                 os.replace(fresh, compiled)
     except (ToolFailed, OSError):
@@ -278,7 +289,7 @@ def _headers(chain: CppToolchain, flags: list[str]) -> Path | None:
 
 
 def _groups(files: list[Path], most: int, least_bytes: int) -> list[list[Path]]:
-    """The files in at most ``most`` groups of about equal size, of ``least_bytes`` or more if there are several."""
+    """Divide the files into at most ``most`` groups of about equal size, of at least ``least_bytes`` if possible."""
     sizes = {file: file.stat().st_size for file in files}
     count = max(1, min(most, sum(sizes.values()) // least_bytes))
     groups: list[list[Path]] = [[] for _ in range(count)]
@@ -288,7 +299,7 @@ def _groups(files: list[Path], most: int, least_bytes: int) -> list[list[Path]]:
 
 
 def _runtime_objects(chain: CppToolchain, bound: BoundDriver, traced: bool, jobs: int) -> list[Path]:
-    """Verilator's runtime and our driver as objects: compiled once per machine, kept in the user's cache."""
+    """Return Verilator's runtime and our driver as objects, compiled once per machine and kept in the user's cache."""
     sources = [chain.include / "verilated.cpp", chain.include / "verilated_threads.cpp", HERE / bound.driver]
     if traced:
         sources.append(chain.include / "verilated_vcd_c.cpp")
@@ -298,11 +309,11 @@ def _runtime_objects(chain: CppToolchain, bound: BoundDriver, traced: bool, jobs
         state.update(part.encode() + b"\0")
     for file in (*sources, HERE / bound.header):
         state.update(file.read_bytes())
-    place = user_cache() / "runtime" / state.hexdigest()[:20]
-    objects = [place / f"{file.stem}.o" for file in sources]
+    cache_folder = user_cache() / "runtime" / state.hexdigest()[:20]
+    objects = [cache_folder / f"{file.stem}.o" for file in sources]
     if all(target.exists() for target in objects):
         return objects
-    with exclusively(place / "lock"):
+    with exclusively(cache_folder / "lock"):
         missing = [(file, target) for file, target in zip(sources, objects, strict=True) if not target.exists()]
         fresh = [target.with_suffix(".new.o") for _, target in missing]
         execute(
@@ -327,6 +338,6 @@ def _compile(compiler: Tool, flags: list[str], source: Path, target: Path) -> Co
     return tools.command(compiler, arguments, cwd=target.parent, log=target.with_suffix(".log"))
 
 
-def _link(place: Path, compiler: Tool, objects: list[Path]) -> None:
+def _link(build_folder: Path, compiler: Tool, objects: list[Path]) -> None:
     arguments = ["-shared", "-fPIC", *map(str, objects), "-o", f"{LIBRARY}.new", "-pthread"]
-    tools.run(compiler, arguments, cwd=place, log=place / "link.log")
+    tools.run(compiler, arguments, cwd=build_folder, log=build_folder / "link.log")

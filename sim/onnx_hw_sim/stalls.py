@@ -1,6 +1,6 @@
-"""Reproducible timings of the outside: when a source offers its tokens, when a sink is ready.
+"""Reproducible timings of the environment: when a source offers its tokens, and when a sink is ready.
 
-Every function depends on its arguments alone, the seed among them.
+Every function depends on its arguments alone, including the seed.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import numpy as np
 
 
 def at_once(tokens: int) -> np.ndarray:
-    """(tokens,) int64: every token is offered as soon as the one before is taken."""
+    """Offer every token as soon as the one before is taken: (tokens,) int64."""
     return np.zeros(tokens, dtype=np.int64)
 
 
 def paced(tokens: int, interval: int, per_frame: int) -> np.ndarray:
-    """(tokens,) int64: ``per_frame`` tokens spread evenly over ``interval`` cycles, frame after frame.
+    """Spread ``per_frame`` tokens evenly over ``interval`` cycles, frame after frame: (tokens,) int64.
 
     Token k is offered from cycle ⌊k · interval / per_frame⌋.
     """
@@ -22,7 +22,7 @@ def paced(tokens: int, interval: int, per_frame: int) -> np.ndarray:
 
 
 def random_offers(tokens: int, p: float, seed: int) -> np.ndarray:
-    """(tokens,) int64: a source that in each cycle has a new token with probability ``p``.
+    """Offer a new token in each cycle with probability ``p``: (tokens,) int64.
 
     The gaps are geometric; a source held back by the circuit may offer several tokens in a row afterwards.
     """
@@ -34,7 +34,7 @@ def random_offers(tokens: int, p: float, seed: int) -> np.ndarray:
 
 
 def burst_offers(tokens: int, longest: int, pause: int, seed: int) -> np.ndarray:
-    """(tokens,) int64: 1..``pause`` cycles of nothing, 1..``longest`` tokens in consecutive cycles, and so on."""
+    """Alternate pauses of 1..``pause`` cycles and bursts of 1..``longest`` consecutive tokens: (tokens,) int64."""
     uniform = _Uniform(seed)
     bursts = uniform.integers(1, longest, tokens)  # more than enough: each has a token
     begins = np.cumsum(bursts) - bursts
@@ -45,22 +45,22 @@ def burst_offers(tokens: int, longest: int, pause: int, seed: int) -> np.ndarray
 
 
 def held_offers(tokens: int, first: int, until: int) -> np.ndarray:
-    """(tokens,) int64: at once, but that token number ``first`` and all after it are held back until a cycle."""
+    """Offer tokens at once, but hold token number ``first`` and all after it back until a cycle: (tokens,) int64."""
     return np.where(np.arange(tokens) < first, 0, until).astype(np.int64)
 
 
 def always(cycles: int = 0) -> np.ndarray:
-    """(cycles,) bool: a sink that is always ready."""
+    """Return the trace of a sink that is always ready, (cycles,) bool."""
     return np.ones(cycles, dtype=bool)
 
 
 def random_ready(cycles: int, p: float, seed: int) -> np.ndarray:
-    """(cycles,) bool: ready with probability ``p`` in each cycle. After the trace a sink is always ready."""
+    """Be ready with probability ``p`` in each cycle, (cycles,) bool. After the trace a sink is always ready."""
     return _Uniform(seed)(cycles) < _probability(p)
 
 
 def burst_ready(cycles: int, longest: int, pause: int, seed: int) -> np.ndarray:
-    """(cycles,) bool: ready for 1..``longest`` cycles, then not for 1..``pause`` cycles, and so on."""
+    """Alternate 1..``longest`` cycles ready and 1..``pause`` cycles not ready: (cycles,) bool."""
     uniform = _Uniform(seed)
     lengths = np.empty(2 * cycles, dtype=np.int64)
     lengths[0::2] = uniform.integers(1, longest, cycles)
@@ -69,26 +69,28 @@ def burst_ready(cycles: int, longest: int, pause: int, seed: int) -> np.ndarray:
 
 
 def frozen_ready(first: int, pause: int) -> np.ndarray:
-    """(first + pause,) bool: ready for so many cycles, then not for ``pause`` cycles."""
+    """Be ready for ``first`` cycles, then not for ``pause`` cycles: (first + pause,) bool."""
     return np.arange(first + pause) < first
 
 
 class _Uniform:
-    """Numbers from a seed. numpy promises that the raw output of PCG64 stays as it is, of its distributions it does
-    not, and a seed in a report should keep its meaning.
+    """Random numbers from a seed.
+
+    numpy guarantees the raw output of PCG64 for the future, but not that of its distributions, and a seed in a report
+    should keep its meaning.
     """
 
     def __init__(self, seed: int):
         self._bits = np.random.PCG64(seed)
 
     def __call__(self, count: int) -> np.ndarray:
-        """(count,) float64 in [0, 1[."""
+        """Return (count,) float64 in [0, 1[."""
         above = np.asarray(self._bits.random_raw(count)) >> np.uint64(11)
         numbers: np.ndarray = np.ldexp(above.astype(np.float64), -53)
         return numbers
 
     def integers(self, low: int, high: int, count: int) -> np.ndarray:
-        """(count,) int64 in low..high."""
+        """Return (count,) int64 in low..high."""
         steps: np.ndarray = np.floor(self(count) * (high - low + 1)).astype(np.int64)
         return low + steps
 

@@ -1,6 +1,6 @@
-"""Waveforms of a run, for looking at a difference: every signal of the circuit, in a window of cycles.
+"""Waveforms of a run, to examine a difference: every signal of the circuit, in a window of cycles.
 
-The library that can write them is compiled on the first request only, and takes longer than the one of the proof.
+The library that can write them is compiled only on the first request, and takes longer than the library of the proof.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from onnx_hw_sim.compiled import CompiledSimulator
 from onnx_hw_tools.tools import Tool
 
 CYCLE_NS = 10
-"""Cycle t begins at t · CYCLE_NS with the values that were sampled in it; its rising edge is half a cycle later."""
+"""Period of the clock. Cycle t begins at t · CYCLE_NS with the values that were sampled in it; its rising edge is half
+a cycle later.
+"""
 
 
 def write_vcd(
@@ -30,9 +32,10 @@ def write_vcd(
 
     Args:
         folder: as for ``CompiledSimulator.build``.
+        on_first_run: see ``tools.run``.
 
     Returns:
-        what was seen up to that cycle.
+        Recording of the run up to that cycle.
 
     Raises:
         ToolMissing, ToolFailed: as for ``CompiledSimulator.build``.

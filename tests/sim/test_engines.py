@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from onnx_hw_sim import shared_library, stalls
 from onnx_hw_sim.circuit import Simulator, Stimulus, Stream
-from onnx_hw_sim.compiled import CompiledSimulator, SimulationBroken
+from onnx_hw_sim.compiled import CompiledSimulator, SimulationError
 from onnx_hw_sim.interpreted import InterpretedSimulator
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 from onnx_hw_sim.shared_library import LIBRARY
@@ -238,7 +238,7 @@ def test_ziglang_is_a_compiler_too(compiled_in: Path, monkeypatch: pytest.Monkey
 
 def test_a_combinational_loop_is_an_error_and_not_the_end_of_the_process(compiled_in: Path) -> None:
     simulator = CompiledSimulator.build(RING, compiled_in)
-    with pytest.raises(SimulationBroken, match="did not converge"):
+    with pytest.raises(SimulationError, match="did not converge"):
         simulator.run(
             Stimulus(
                 {"a": np.array([[1]])}, {"a": stalls.at_once(1)}, {"b__c": stalls.always()}, {"b__c": 1}, cycles=10

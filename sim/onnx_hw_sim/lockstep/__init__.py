@@ -1,6 +1,7 @@
-"""Several runs of one circuit at once, in lockstep: a word of the circuit is a vector, an element of it a run's.
+"""Simulation of several runs of one circuit in lockstep: a word of the circuit is a vector with one element for each
+run.
 
-``netlist`` reads the cells that yosys writes, ``steps`` and ``arithmetic`` say what each does in a cycle, ``order``
-when, ``program`` puts it down as C++; ``library`` compiles it, ``simulator`` runs it. ``vectors.h`` is the arithmetic,
-``driver.cpp`` the cycle loop.
+``netlist`` reads the cells that yosys writes; ``steps`` and ``arithmetic`` say what each cell does in a cycle, and
+``levelize`` in which order; ``program`` writes it as C++; ``library`` compiles it, and ``simulator`` runs it.
+``vectors.h`` is the arithmetic, ``driver.cpp`` the cycle loop.
 """

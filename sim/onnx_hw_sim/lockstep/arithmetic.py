@@ -1,4 +1,4 @@
-"""What cells compute, as C++: an expression per 32-bit word of the result."""
+"""Arithmetic of cells as C++: one expression for each 32-bit word of the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["results"]
 
 @dataclass(frozen=True)
 class CellOperands:
-    """One cell, and how its operands are written."""
+    """One cell and the C++ expressions of its operands."""
 
     cell: WordCell
     of: Words
@@ -26,22 +26,24 @@ class CellOperands:
         return self.cell.pins[name]
 
     def extended(self, name: str, width: int) -> list[Bit]:
-        """The bits of an operand, cut or extended."""
+        """Return the bits of an operand, cut or extended to a width."""
         bits = list(self.pin(name)[:width])
         return bits + ([bits[-1]] if self.cell.signed and bits else ["0"]) * (width - len(bits))
 
     def each(self, name: str) -> list[str]:
-        """The words of an operand, extended to the result's width."""
+        """Return the words of an operand, extended to the result's width."""
         return self.of.all_of(self.extended(name, self.width))
 
     def truth(self, name: str) -> str:
-        """Whether any bit is 1, as a bit."""
+        """Return whether any bit of an operand is 1, as a bit."""
         bits = self.pin(name)
         parts = self.of.all_of(bits)
         return parts[0] if len(bits) == 1 else f"bit(({' | '.join(parts)}) != 0u)"
 
     def number(self, name: str, width: int) -> str:
-        """An operand as one number of a type with room for ``width`` bits: V, D or W; above them may be its sign."""
+        """Return an operand as one number of a type with room for ``width`` bits: V, D or W; higher bits may be its
+        sign.
+        """
         bits = self.pin(name)
         if width <= WORD:
             if not self.cell.signed or len(bits) >= width:
@@ -59,10 +61,10 @@ class CellOperands:
 
 
 def results(cell: WordCell, of: Words) -> list[str]:
-    """The words of what a cell drives.
+    """Return the words of a cell's output.
 
     Raises:
-        NotModelled: nobody knows such a cell.
+        UnsupportedCircuit: the kind of cell is not known here.
     """
     compute = _KINDS.get(cell.kind)
     if compute is None:
@@ -79,7 +81,7 @@ def _bitwise(pattern: str) -> Callable[[CellOperands], list[str]]:
 
 
 def _reduced(pattern: str) -> Callable[[CellOperands], list[str]]:
-    """Of all bits of ``A`` together."""
+    """Return a reduction of all bits of ``A``."""
 
     def compute(cell: CellOperands) -> list[str]:
         return _one(pattern.format(f"({' | '.join(cell.of.all_of(cell.pin('A')))})"), cell.width)
@@ -121,7 +123,7 @@ def _equal(pattern: str) -> Callable[[CellOperands], list[str]]:
 
 
 def _ordered(left: str, right: str, pattern: str) -> Callable[[CellOperands], list[str]]:
-    """``left < right``, or with ``pattern`` its opposite."""
+    """Return ``left < right``, or with ``pattern`` its opposite."""
 
     def compute(cell: CellOperands) -> list[str]:
         width = max(len(cell.pin("A")), len(cell.pin("B")))
@@ -166,12 +168,12 @@ def _mux(cell: CellOperands) -> list[str]:
 
 
 def _pmux(cell: CellOperands) -> list[str]:
-    width, found = cell.width, cell.of.all_of(cell.pin("A"))
+    width, result = cell.width, cell.of.all_of(cell.pin("A"))
     for k, select in enumerate(cell.pin("S")):
         bit = cell.of.word([select])
         taken = cell.of.all_of(cell.pin("B")[k * width : (k + 1) * width])
-        found = [f"choose({bit}, {yes}, {no})" for yes, no in zip(taken, found, strict=True)]
-    return found
+        result = [f"choose({bit}, {yes}, {no})" for yes, no in zip(taken, result, strict=True)]
+    return result
 
 
 def _bmux(cell: CellOperands) -> list[str]:
@@ -191,7 +193,7 @@ def _shift_left(cell: CellOperands) -> list[str]:
 
 
 def _shift_right(cell: CellOperands) -> list[str]:
-    """Zeros come from above, or copies of the sign in an arithmetic shift of a signed number."""
+    """Shift right. Zeros come from above, or copies of the sign in an arithmetic shift of a signed number."""
     width = max(cell.width, len(cell.pin("A")))
     arithmetic = cell.cell.kind == "$sshr" and cell.cell.number("A_SIGNED")
     amount = _amount(cell, cell.pin("B"))
@@ -206,14 +208,14 @@ def _shift_right(cell: CellOperands) -> list[str]:
 
 
 def _shift(cell: CellOperands) -> list[str]:
-    """To the right, or to the left where ``B`` is negative."""
+    """Shift right, or left if ``B`` is negative."""
     if cell.cell.number("B_SIGNED"):
         raise UnsupportedCircuit("a shift that goes either way")
     return _shift_right(cell)
 
 
 def _shifted(cell: CellOperands, width: int) -> str:
-    """The operand ``A`` of a shift: extended by its own sign, whatever ``B`` is."""
+    """Return the operand ``A`` of a shift, extended by its own sign, whether ``B`` is signed or not."""
     room = width if width <= WORD else words(width) * WORD
     bits = list(cell.pin("A")[:width])
     bits += ([bits[-1]] if cell.cell.number("A_SIGNED") else ["0"]) * (width - len(bits)) + ["0"] * (room - width)
@@ -225,34 +227,34 @@ def _shifted(cell: CellOperands, width: int) -> str:
 
 def _from_bit(cell: CellOperands, width: int, amount: str, sign: str) -> list[str]:
     number = _shifted(cell, width)
-    if sign != "V{}":  # above the number, too
+    if sign != "V{}":  # set the bits above the number, too
         whole = [*cell.pin("A"), *[cell.pin("A")[-1]] * (words(width) * WORD - len(cell.pin("A")))]
         number = _wide(cell.of.all_of(whole))
     return _cut([f"bits_from({number}, {amount} + {k * WORD}u, {sign})" for k in range(words(cell.width))], cell.width)
 
 
 def _amount(cell: CellOperands, bits: Sequence[Bit]) -> str:
-    """By how much: an unsigned number; of more than 31 bits only whether it is large matters."""
+    """Return the amount of a shift, an unsigned number; of more than 31 bits it only matters whether it is large."""
     if len(bits) < WORD:
         return cell.of.word(bits)
     raise UnsupportedCircuit(f"a shift by a number of {len(bits)} bits")
 
 
 def _wide(parts: Sequence[str]) -> str:
-    """A number of more than 64 bits."""
+    """Return a number of more than 64 bits."""
     return f"W<{len(parts)}>{{{{{', '.join(parts)}}}}}"
 
 
 def _one(bit: str, width: int) -> list[str]:
-    """A truth value as a word of any width."""
+    """Return a truth value as a word of any width."""
     return [bit] + ["V{}"] * (words(width) - 1)
 
 
 def _whole(number: str, width: int, computed: int = 0) -> list[str]:
-    """The words of a number of type V, D or W.
+    """Return the words of a number of type V, D or W.
 
     Args:
-        computed: bits that it has room for, if they are more than those wanted.
+        computed: number of bits that it has room for, if these are more than ``width``.
     """
     computed = max(width, computed)
     if computed <= WORD:

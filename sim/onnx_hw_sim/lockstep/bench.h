@@ -1,4 +1,4 @@
-// What the driver (driver.cpp, compiled once per machine) knows of a circuit (rest.cpp, one per circuit).
+// Interface between the driver (driver.cpp, compiled once per machine) and a circuit (its rest.cpp).
 #pragma once
 #include "vectors.h"
 
@@ -12,7 +12,7 @@ struct Port {
 
 // One instance of the circuit. Ports are in the order sources, sinks, probes.
 struct Bench {
-    void (*cycle)(void* model);  // outputs by the present inputs, and then the rising edge
+    void (*cycle)(void* model);  // computes the outputs from the present inputs, then does the rising edge
     void* model;
     void* owner;
     V* reset;

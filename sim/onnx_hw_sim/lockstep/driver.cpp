@@ -13,7 +13,7 @@ enum Status { GO_ON = 0, FINISHED = 1, STUCK = 2, OUT_OF_CYCLES = 3 };
 
 struct Source {
     int64_t tokens = 0;
-    const uint32_t* payload = nullptr;  // tokens + 1 rows; the last is driven while valid is low
+    const uint32_t* payload = nullptr;  // tokens + 1 rows; the last one is driven while valid is low
     const int64_t* offers = nullptr;
     int64_t driven = -1;
 };
@@ -35,15 +35,15 @@ struct Run {
     std::vector<int64_t> taken;  // tokens so far, per source and sink
     std::vector<Log> logs;       // per port
     std::vector<uint32_t> fires;
-    std::vector<uint8_t> state;  // per port: valid + 2 ready, in the last cycle
+    std::vector<uint8_t> state;  // per port: valid + 2 * ready, in the last cycle
     int64_t limit = 0, patience = 0, after = 0;
-    int64_t false_start = 0;  // cycles until the second reset; 0: it is over, or there is none
+    int64_t false_start = 0;  // cycles until the second reset; 0 if it is over or there is no second one
     int64_t resetting = 0;    // cycles until cycle 0
     int64_t cycle = 0;
-    int64_t quiet = 0;  // consecutive cycles without an event that nobody outside is to blame for
+    int64_t quiet = 0;  // consecutive cycles without an event, unless the environment holds something back
     int64_t tail = -1;  // cycles left after the last expected token; negative before it
     bool held_back = false;
-    Status status = OUT_OF_CYCLES;  // GO_ON while it lasts
+    Status status = OUT_OF_CYCLES;  // GO_ON during the run
 
     bool satisfied() const {
         for (size_t k = 0; k < sinks.size(); k++) {
@@ -62,7 +62,7 @@ struct Run {
         tail = -1;
     }
 
-    // Before a cycle: whether there is another one.
+    // Returns before a cycle whether there is another one.
     bool goes_on() {
         if (status != GO_ON) return false;
         if (resetting || false_start) return true;
@@ -72,10 +72,10 @@ struct Run {
         return status == GO_ON;
     }
 
-    // After a cycle: whether it was the last one.
+    // Returns after a cycle whether it was the last one.
     bool last() const { return status != GO_ON || tail == 0 || cycle >= limit; }
 
-    // After a cycle in which something happened, or nothing.
+    // Called after a cycle, with or without an event.
     void count(bool event) {
         cycle++;
         if (tail > 0) {
@@ -130,7 +130,7 @@ struct Simulation {
         }
     }
 
-    // Transfers and firings of the runs that are live.
+    // Records transfers and firings of the live runs.
     void record(const V& live, V& event) {
         const uint32_t streams = bench->sources + bench->sinks + bench->probes;
         for (uint32_t k = 0; k < streams; k++) {
@@ -164,7 +164,7 @@ struct Simulation {
         }
     }
 
-    // So many cycles; false when all runs have ended.
+    // Simulates some cycles; returns false when all runs have ended.
     bool advance(int64_t cycles) {
         for (int64_t i = 0; i < cycles; i++) {
             V live{};
@@ -198,7 +198,7 @@ struct Simulation {
 
 }  // namespace
 
-#pragma GCC visibility push(default)  // the rest of the library is nobody's business
+#pragma GCC visibility push(default)  // everything else in the library stays hidden
 extern "C" {
 
 void* lockstep_open(const uint32_t* tables, int64_t reset_cycles, int64_t reset_delay) {
@@ -233,7 +233,7 @@ void lockstep_begin(void* handle, uint32_t run, int64_t limit, int64_t patience,
     begun.begin_reset(simulation.reset_cycles + simulation.reset_delay);
 }
 
-// 1: go on, 0: all have ended, -1: there is no memory for what is recorded.
+// Returns 1 to go on, 0 when all runs have ended, -1 without memory for the recording.
 int32_t lockstep_advance(void* handle, int64_t cycles) {
     try {
         return static_cast<Simulation*>(handle)->advance(cycles);

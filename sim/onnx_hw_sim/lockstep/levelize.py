@@ -1,4 +1,4 @@
-"""In which order the steps of a cycle are done."""
+"""Order of the steps within a cycle."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ __all__ = ["Levelization", "order"]
 
 @dataclass(frozen=True)
 class Levelization:
-    """Steps by number.
+    """Order of the steps, by their numbers.
 
     Attributes:
-        steps: every one, after those that it waits for.
-        late: registers and memories that must be set when all is done, since they exchange their values with others.
+        steps: all steps, each after those that it waits for.
+        late: registers and memories that must be set after everything else, because they exchange their values with
+            others.
     """
 
     steps: Sequence[int]
@@ -26,12 +27,12 @@ class Levelization:
 
 
 def order(steps: Sequence[Step]) -> Levelization:
-    """A cell settles after those it reads; a register is set, and a memory written, after all others have read it.
+    """Order the steps: a cell settles after those it reads; registers and memories are set after others have read them.
 
-    What a register needs is done right before it, so that what settles is used while it is at hand.
+    The input of a register is computed right before the register, so that it is used while it is still in the cache.
 
     Raises:
-        NotModelled: cells wait for each other within a cycle.
+        UnsupportedCircuit: cells wait for each other within a cycle.
     """
     maker = {step.out: k for k, step in enumerate(steps) if step.out is not None and not step.keeps}
     readers: dict[int, list[int]] = defaultdict(list)
@@ -44,12 +45,12 @@ def order(steps: Sequence[Step]) -> Levelization:
 
     def before(k: int) -> list[int]:
         step = steps[k]
-        found = [maker[driver] for driver in step.reads if driver in maker]
+        earlier = [maker[driver] for driver in step.reads if driver in maker]
         if step.keeps and step.out is not None:
-            found += [other for other in readers[step.out] if other != k]
+            earlier += [other for other in readers[step.out] if other != k]
         if step.store is not None and step.memory is not None:
-            found += [other for other in lookers[step.memory] if other != k]
-        return found
+            earlier += [other for other in lookers[step.memory] if other != k]
+        return earlier
 
     done: list[int] = []
     state = bytearray(len(steps))  # 1: begun, 2: done
@@ -69,7 +70,7 @@ def order(steps: Sequence[Step]) -> Levelization:
                 if state[other] == 1:
                     if steps[k].out is not None and not steps[k].keeps:
                         raise UnsupportedCircuit("cells wait for each other within a cycle")
-                    late.add(k)  # the other one reads it later
+                    late.add(k)  # the other step reads it later
             else:
                 state[k] = 2
                 done.append(k)

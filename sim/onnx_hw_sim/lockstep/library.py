@@ -1,4 +1,6 @@
-"""From a netlist to a shared library of runs in lockstep: yosys writes cells, a C++ compiler does the rest."""
+"""Compilation of a netlist to a shared library that runs in lockstep: yosys writes cells, then a C++ compiler takes
+over.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ SOURCES = ("vectors.h", "bench.h", "driver.cpp")
 CELLS = "cells.json"
 
 RUNS = 4
-"""At once: vectors of 128 bits, which all processors have. Eight would be a sixth faster together, and each slower."""
+"""Number of runs at once: vectors of 128 bits, which all processors have. With eight runs, all of them together would
+be a sixth faster, but each one slower.
+"""
 
 FLAGS = ["-std=c++17", "-fPIC", "-w", "-fno-sanitize=undefined", "-fvisibility=hidden", "-fno-strict-aliasing"]
 FLAGS += [f"-DRUNS={RUNS}"]
@@ -43,53 +47,57 @@ def build_lockstep(
     jobs: int | None = None,
     on_first_run: Callable[[Tool], None] | None = None,
 ) -> Path:
-    """Compile ``circuit`` in ``folder/<digest>`` and return the library; at once if it is already there.
+    """Compile ``circuit`` in ``folder/<digest>`` and return the library. Return at once if it is already there.
 
     Args:
-        jobs: compilers at a time; all processors by default.
+        jobs: number of compilers at a time; None for one per processor.
+        on_first_run: see ``tools.run``.
 
     Raises:
-        NotModelled: a cell that nobody knows here.
-        ToolMissing, ToolFailed: as their names say.
+        UnsupportedCircuit: a cell of the circuit is not known here.
+        ToolMissing: yosys or a C++ compiler is not installed.
+        ToolFailed: one of them failed.
     """
     compiler, yosys = tools.find("c++"), tools.find("yosys")
-    place = folder / _digest(circuit, compiler, yosys)
-    library = place / LIBRARY
+    build_folder = folder / _digest(circuit, compiler, yosys)
+    library = build_folder / LIBRARY
     if library.exists():
         return library
-    place.mkdir(parents=True, exist_ok=True)
+    build_folder.mkdir(parents=True, exist_ok=True)
     jobs = jobs or os.cpu_count() or 1
-    with exclusively(place / "lock"):
+    with exclusively(build_folder / "lock"):
         if library.exists():
             return library
-        (place / "circuit.il").write_text(circuit.rtlil, encoding="utf-8")
-        tools.run(yosys, ["-q", "-p", SCRIPT], cwd=place, log=place / "yosys.log", on_first_run=on_first_run)
+        (build_folder / "circuit.il").write_text(circuit.rtlil, encoding="utf-8")
+        tools.run(
+            yosys, ["-q", "-p", SCRIPT], cwd=build_folder, log=build_folder / "yosys.log", on_first_run=on_first_run
+        )
         driver = _driver(compiler)
-        objects = _compile(place, circuit, compiler, jobs)
+        objects = _compile(build_folder, circuit, compiler, jobs)
         arguments = ["-shared", "-fPIC", *map(str, [*objects, driver]), "-o", f"{LIBRARY}.new", "-pthread"]
-        tools.run(compiler, arguments, cwd=place, log=place / "link.log")
-        os.replace(place / f"{LIBRARY}.new", library)
+        tools.run(compiler, arguments, cwd=build_folder, log=build_folder / "link.log")
+        os.replace(build_folder / f"{LIBRARY}.new", library)
     return library
 
 
-def _compile(place: Path, circuit: Circuit, compiler: Tool, jobs: int) -> list[Path]:
-    made = program(read_netlist(place / CELLS), circuit)
-    made.tables.tofile(place / TABLES)
-    (place / HEADER).write_text(made.header, encoding="utf-8")
-    files = [("rest.cpp", REST_FLAGS, made.rest)]
-    for number, group in enumerate(_groups(made.functions, jobs)):
+def _compile(build_folder: Path, circuit: Circuit, compiler: Tool, jobs: int) -> list[Path]:
+    sources = program(read_netlist(build_folder / CELLS), circuit)
+    sources.tables.tofile(build_folder / TABLES)
+    (build_folder / HEADER).write_text(sources.header, encoding="utf-8")
+    files = [("rest.cpp", REST_FLAGS, sources.rest)]
+    for number, group in enumerate(_groups(sources.functions, jobs)):
         files.append((f"circuit{number}.cpp", CIRCUIT_FLAGS, "\n".join([f'#include "{HEADER}"', *group])))
     commands, objects = [], []
     for name, flags, text in files:
-        (place / name).write_text(text, encoding="utf-8")
-        objects.append((place / name).with_suffix(".o"))
-        commands.append(_command(compiler, [*flags, f"-I{HERE}"], place / name, objects[-1]))
+        (build_folder / name).write_text(text, encoding="utf-8")
+        objects.append((build_folder / name).with_suffix(".o"))
+        commands.append(_command(compiler, [*flags, f"-I{HERE}"], build_folder / name, objects[-1]))
     execute(commands, parallel=jobs)
     return objects
 
 
 def _groups(functions: Sequence[str], count: int) -> list[list[str]]:
-    """About equally long, neighbours together."""
+    """Divide the functions into groups of about equal length, with neighbours together."""
     total, groups, done = sum(map(len, functions)), [list[str]() for _ in range(count)], 0
     for function in functions:
         groups[done * count // max(1, total)].append(function)
@@ -98,19 +106,19 @@ def _groups(functions: Sequence[str], count: int) -> list[list[str]]:
 
 
 def _driver(compiler: Tool) -> Path:
-    """The cycle loop as an object: compiled once per machine, kept in the user's cache."""
+    """Return the cycle loop as an object file, compiled once per machine and kept in the user's cache."""
     state = hashlib.sha256()
     for part in (compiler.version, processor(), *FLAGS, *DRIVER_FLAGS):
         state.update(part.encode() + b"\0")
     for name in SOURCES:
         state.update((HERE / name).read_bytes())
-    place = user_cache() / "lockstep" / state.hexdigest()[:20]
-    target = place / "driver.o"
+    cache_folder = user_cache() / "lockstep" / state.hexdigest()[:20]
+    target = cache_folder / "driver.o"
     if target.exists():
         return target
-    with exclusively(place / "lock"):
+    with exclusively(cache_folder / "lock"):
         if not target.exists():
-            fresh = place / "driver.new.o"
+            fresh = cache_folder / "driver.new.o"
             execute([_command(compiler, [*DRIVER_FLAGS, f"-I{HERE}"], HERE / "driver.cpp", fresh)], parallel=1)
             os.replace(fresh, target)
     return target
@@ -123,7 +131,7 @@ def _command(compiler: Tool, flags: Sequence[str], source: Path, target: Path) -
 
 @cache
 def processor() -> str:
-    """What this machine's processor can do, as Linux lists it; empty where nobody says."""
+    """Return the processor's features as Linux lists them; empty on other systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -132,7 +140,7 @@ def processor() -> str:
 
 
 def vectors_of(processor: str) -> list[str]:
-    """Flags for the instructions that make vectors faster, where a processor has them."""
+    """Return compiler flags for the instructions that make vectors faster, if a processor has them."""
     return [f"-m{name}" for name in ("avx2",) if name in processor.split()]
 
 
@@ -149,5 +157,5 @@ def _digest(circuit: Circuit, compiler: Tool, yosys: Tool) -> str:
 
 
 def tables_of(library: Path) -> np.ndarray:
-    """The contents of memories, that the library reads while it runs."""
+    """Return the contents of memories, which the library reads while it runs."""
     return np.fromfile(library.parent / TABLES, dtype=np.uint32)

@@ -1,4 +1,4 @@
-"""The cells of a circuit as yosys writes them, flattened, before they become cells of a chip: words in, words out."""
+"""Netlist of word-wide cells as yosys writes them: flattened, before they become cells of a chip."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 from typing import TypeAlias
 
 Bit: TypeAlias = "int | str"
-"""A bit of a signal by its number, or ``"0"``, ``"1"``, ``"x"``, ``"z"``."""
+"""Bit of a signal: its number, or ``"0"``, ``"1"``, ``"x"``, ``"z"``."""
 
 OUTPUTS = ("Y", "Q", "RD_DATA")
-"""Pins that drive something; no cell has two of them."""
+"""Output pins; no cell has two of them."""
 
 
 class UnsupportedCircuit(Exception):
-    """A circuit that this simulator cannot run: a cell it does not know, or cells that wait for each other."""
+    """Circuit that this simulator cannot run: a cell is not known, or cells wait for each other."""
 
 
 @dataclass(frozen=True)
 class WordCell:
-    """One cell.
+    """Cell of a netlist.
 
     Attributes:
-        kind: as yosys calls it, ``$add``.
+        kind: yosys' name of it, such as ``$add``.
         parameters: bits as texts of 0 and 1, highest first.
-        pins: per pin, its bits, lowest first.
+        pins: by name of the pin, its bits, lowest first.
     """
 
     kind: str
@@ -35,12 +35,12 @@ class WordCell:
     pins: Mapping[str, Sequence[Bit]]
 
     def number(self, name: str) -> int:
-        """A parameter; a bit that may be either is 0."""
+        """Return a parameter as a number; a bit that is not specified counts as 0."""
         return number_of(self.parameters.get(name, "0"))
 
     @property
     def signed(self) -> bool:
-        """Whether both operands are: yosys takes them as unsigned where one of them is."""
+        """Whether both operands are signed: yosys takes them as unsigned if one of them is."""
         return bool(self.number("A_SIGNED")) and ("B_SIGNED" not in self.parameters or bool(self.number("B_SIGNED")))
 
 
@@ -54,8 +54,8 @@ class WordNetlist:
 
     Attributes:
         cells: in yosys' order, those of one module side by side.
-        inputs, outputs: ports, their bits.
-        begins: bit -> its value after power-up, of those that have one.
+        inputs, outputs: bits of the ports.
+        begins: bit -> its value after power-up, for the bits that have one.
     """
 
     cells: Sequence[WordCell]
@@ -69,7 +69,7 @@ class WordNetlist:
 
 
 def read_netlist(path: Path) -> WordNetlist:
-    """The module ``top`` of a file written by ``write_json``, with no other modules inside."""
+    """Read the module ``top`` of a file written by ``write_json``, with no other modules inside."""
     top = json.loads(path.read_text(encoding="utf-8"))["modules"]["top"]
     begins: dict[int, int] = {}
     for name in top["netnames"].values():

@@ -1,4 +1,4 @@
-"""A circuit as C++: a struct with all that is kept, and functions that do the steps of a cycle one after the other."""
+"""Circuit as C++: a struct with the whole state, and functions that do the steps of a cycle one after the other."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from onnx_hw_sim.lockstep.netlist import WordNetlist
 from onnx_hw_sim.lockstep.steps import Cycle, MemoryStep, Step, steps_of
 from onnx_hw_sim.lockstep.words import words
 
-STEPS_A_FUNCTION = 250
-"""Compilers take more than twice as long for a function twice as long."""
+STEPS_PER_FUNCTION = 250
+"""Number of steps in a C++ function. Compilers take more than twice as long for a function twice as long."""
 
 HEADER, TABLES = "circuit.h", "tables.bin"
 
@@ -27,8 +27,8 @@ class LockstepSources:
 
     Attributes:
         header: the struct, to be included by all others.
-        functions: each the text of a function that does some of the steps.
-        rest: power-up, a cycle, and where the ports are.
+        functions: texts of functions, each of which does some of the steps.
+        rest: power-up, a cycle, and the addresses of the ports.
         tables: contents of all memories, uint32.
     """
 
@@ -39,7 +39,7 @@ class LockstepSources:
 
 
 class WordPlacement:
-    """Where every word lives: in a port, in a variable of one function, or in the state.
+    """Placement of every word: in a port, in a variable of one function, or in the state.
 
     Attributes:
         kept: places in the state, in the order in which they are needed.
@@ -48,17 +48,17 @@ class WordPlacement:
     def __init__(self, cycle: Cycle, functions: Sequence[Sequence[int]]) -> None:
         self.kept: dict[tuple[str, int, int], int] = {}
         self._ports = {driver: name for name, driver in cycle.inputs.items()}
-        place = {step: number for number, part in enumerate(functions) for step in part}
+        function_of = {step: number for number, part in enumerate(functions) for step in part}
         read_in: dict[int, set[int]] = defaultdict(set)
         for number, step in enumerate(cycle.steps):
             for driver in step.reads:
-                read_in[driver].add(place[number])
+                read_in[driver].add(function_of[number])
         self.passing = {
             step.out
             for number, step in enumerate(cycle.steps)
-            if step.out is not None and not step.keeps and read_in[step.out] <= {place[number]}
+            if step.out is not None and not step.keeps and read_in[step.out] <= {function_of[number]}
         }
-        """Drivers that nobody reads outside the function that sets them."""
+        """Drivers that nothing reads outside the function that sets them."""
 
     def spell(self, driver: int, k: int) -> str:
         if driver in self._ports:
@@ -66,19 +66,19 @@ class WordPlacement:
         return f"t{driver}_{k}" if driver in self.passing else self.keep("of", driver, k)
 
     def keep(self, what: str, number: int, k: int) -> str:
-        """A place in the state; of one long array, since compilers are slow to find one field among thousands."""
+        """Return a place in the state, one long array, because compilers are slow to find one field among thousands."""
         return f"s.v[{self.kept.setdefault((what, number, k), len(self.kept))}]"
 
 
 def program(netlist: WordNetlist, bench: Bench) -> LockstepSources:
-    """What simulates a cycle.
+    """Write the C++ that simulates a cycle.
 
     Raises:
-        NotModelled: a cell nobody knows, or cells that wait for each other.
+        UnsupportedCircuit: a cell is not known here, or cells wait for each other.
     """
     cycle = steps_of(netlist)
     ordered = order(cycle.steps)
-    parts = [ordered.steps[k : k + STEPS_A_FUNCTION] for k in range(0, len(ordered.steps), STEPS_A_FUNCTION)]
+    parts = [ordered.steps[k : k + STEPS_PER_FUNCTION] for k in range(0, len(ordered.steps), STEPS_PER_FUNCTION)]
     names = WordPlacement(cycle, parts)
     cycle.of.spell = names.spell
     functions, last = list[str](), list[str]()
@@ -101,7 +101,7 @@ def program(netlist: WordNetlist, bench: Bench) -> LockstepSources:
 
 
 def _statements(step: Step, number: int, names: WordPlacement, *, late: bool) -> tuple[list[str], list[str]]:
-    """What is done in its turn, and what when everything else is done."""
+    """Return the statements of a step: those at its turn, and those after all other steps."""
     words_of = range(step.words)
     if late:
         to = [names.keep("late", number, k) for k in words_of]
@@ -124,7 +124,9 @@ def _function(name: str, lines: Sequence[str]) -> str:
 
 
 def _tables(memories: Sequence[MemoryStep]) -> tuple[np.ndarray, list[int]]:
-    """The contents of all memories one after the other, and where each begins; zeros of kept ones are left out."""
+    """Return the contents of all memories one after the other, and where each begins; zeros of written memories are
+    left out.
+    """
     found, places, at = [np.zeros(1, np.uint32)], [], 1
     for memory in memories:
         places.append(at)

@@ -1,4 +1,4 @@
-"""The fast engine: four runs of a circuit at once as native code, numpy on both sides."""
+"""Fast engine: four runs of a circuit at once as native code, with numpy on both sides."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from onnx_hw_sim.payload import unpack
 from onnx_hw_sim.shared_library import VERILOG
 from onnx_hw_tools.tools import Tool
 
-SLICE = 20_000  # cycles between two looks at Ctrl-C
+SLICE = 20_000  # cycles between two checks for Ctrl-C
 
 
 class _Status(IntEnum):
-    """As in ``driver.cpp``."""
+    """Result of a run, as in ``driver.cpp``."""
 
     GO_ON = 0
     FINISHED = 1
@@ -30,7 +30,7 @@ class _Status(IntEnum):
 
 
 class LockstepSimulator:
-    """A circuit compiled to a shared library; several threads may use it at once, each for up to four runs."""
+    """Circuit compiled to a shared library. Several threads may use it at once, each for up to four runs."""
 
     name = "compiled"
     at_once = RUNS
@@ -43,12 +43,12 @@ class LockstepSimulator:
         self._c = _declare(ctypes.CDLL(str(library)))
 
     def __reduce__(self) -> tuple[type[LockstepSimulator], tuple[Circuit, Path]]:
-        """For processes of this machine; the text that it was made of stays here."""
+        """Pickle for processes of this machine; the text of the circuit stays here."""
         return LockstepSimulator, (replace(self.circuit, rtlil=""), self.library)
 
     @property
     def verilog(self) -> str:
-        """What yosys wrote of the circuit, module by module; what is simulated are the same cells, flattened."""
+        """Verilog that yosys wrote of the circuit, module by module; the simulated cells are the same, flattened."""
         return (self.library.parent / VERILOG).read_text(encoding="utf-8")
 
     @classmethod
@@ -60,21 +60,21 @@ class LockstepSimulator:
         jobs: int | None = None,
         on_first_run: Callable[[Tool], None] | None = None,
     ) -> LockstepSimulator:
-        """Compile ``circuit`` under ``folder``, or take what an equal circuit left there.
+        """Compile ``circuit`` under ``folder``, or take the library of an equal circuit there.
 
         Args:
-            jobs: compilers at a time; all processors by default.
+            jobs: number of compilers at a time; None for one per processor.
             on_first_run: see ``tools.run``.
 
         Raises:
-            NotModelled: a cell of the circuit is not known here.
-            ToolMissing: no yosys or C++ compiler.
+            UnsupportedCircuit: a cell of the circuit is not known here.
+            ToolMissing: yosys or a C++ compiler is not installed.
             ToolFailed: one of them failed.
         """
         return cls(circuit, build_lockstep(circuit, folder.resolve(), jobs=jobs, on_first_run=on_first_run))
 
     def run(self, stimulus: Stimulus) -> Recording:
-        """One run, from reset.
+        """Simulate one run from reset.
 
         Raises:
             ValueError: the stimulus does not fit the circuit.
@@ -82,7 +82,7 @@ class LockstepSimulator:
         return self.run_together([stimulus])[0]
 
     def run_together(self, stimuli: Sequence[Stimulus]) -> list[Recording]:
-        """At most ``RUNS`` runs in lockstep, each from reset; as long as the longest of them.
+        """Simulate at most ``RUNS`` runs in lockstep, each from reset. It takes as long as the longest run.
 
         Raises:
             ValueError: a stimulus does not fit the circuit, or there are too many.
@@ -106,7 +106,7 @@ class LockstepSimulator:
             self._c.lockstep_close(handle)
 
     def _connect(self, handle: int, run: int, stimulus: Stimulus) -> list[np.ndarray]:
-        """Hand a stimulus over. The arrays returned must live as long as the run."""
+        """Pass a stimulus to the library. The returned arrays must live as long as the run."""
         keep = []
         for k, source in enumerate(self.circuit.sources):
             tokens = stimulus.tokens[source.name]
@@ -154,7 +154,7 @@ class LockstepSimulator:
 
 
 def _declare(c: ctypes.CDLL) -> ctypes.CDLL:
-    """The signatures of ``driver.cpp``."""
+    """Declare the signatures of ``driver.cpp``."""
     pointer, i64, u32, i32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint32, ctypes.c_int32
     signatures = {
         "open": (pointer, [pointer, i64, i64]),

@@ -1,6 +1,6 @@
-"""What is done in a cycle: cells settle, registers take their next value, memories are read and written.
+"""Steps of a cycle: cells settle, registers take their next value, memories are read and written.
 
-A register keeps its old value until its step is done, and all who read that do so before (``order``).
+A register keeps its old value until its step is done; all steps that read the old value come before (``levelize``).
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from onnx_hw_sim.lockstep.arithmetic import results
 from onnx_hw_sim.lockstep.netlist import OUTPUTS, Bit, UnsupportedCircuit, WordCell, WordNetlist
 from onnx_hw_sim.lockstep.words import WORD, Words, mask, values_at_power_up, words
 
-ROOM = 1 << 24
-"""Words of a memory at most; nobody has a larger one."""
+MAX_MEMORY_WORDS = 1 << 24
+"""Greatest number of 32-bit words of a memory."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that is done.
+    """Step of a cycle.
 
     Attributes:
-        reads: drivers, whose values of this cycle it needs.
-        out: driver that it sets, if any.
-        keeps: whether that is a register, which others must have read before.
-        write: its statements, of the names of its new words.
-        memory: that it reads or, with ``store``, writes.
-        store: the statements that write it, of the same names.
-        words: how many names.
+        reads: drivers whose values of this cycle it needs.
+        out: driver that it sets; None if it sets none.
+        keeps: whether that driver is a register, which others must have read before.
+        write: returns its statements, given the names of its new words.
+        memory: number of the memory that it reads or, with ``store``, writes; None for other steps.
+        store: returns the statements that write the memory, given the same names; None for other steps.
+        words: number of names.
     """
 
     reads: frozenset[int]
@@ -41,13 +41,13 @@ class Step:
 
 @dataclass(frozen=True)
 class MemoryStep:
-    """A memory.
+    """Memory of the circuit.
 
     Attributes:
-        width: of a word, in bits.
-        depth: in words.
-        contents: (depth, 32-bit words of a word), flat; empty: zeros.
-        kept: every run has its own, since it is written.
+        width: bits of a word.
+        depth: number of words.
+        contents: (depth, 32-bit words of a word), flat; empty for zeros.
+        kept: whether it is written, so that every run has its own.
     """
 
     width: int
@@ -62,7 +62,7 @@ class MemoryStep:
 
 @dataclass
 class Cycle:
-    """Everything that is done in a cycle, in no order.
+    """Everything that is done in a cycle, in no particular order.
 
     Attributes:
         begins: register -> its words at power-up.
@@ -79,10 +79,10 @@ class Cycle:
 
 
 def steps_of(netlist: WordNetlist) -> Cycle:
-    """All steps of a circuit; it has one clock, ``clk``.
+    """Return all steps of a circuit, which has one clock, ``clk``.
 
     Raises:
-        NotModelled: a cell nobody knows, another clock.
+        UnsupportedCircuit: a cell is not known here, or the circuit has another clock.
     """
     cycle = Cycle(outputs=dict(netlist.outputs))
     of = cycle.of
@@ -105,7 +105,7 @@ def steps_of(netlist: WordNetlist) -> Cycle:
 
 
 def _drives(of: Words, cell: WordCell) -> list[int]:
-    """The drivers of a cell: one, or one per read port of a memory."""
+    """Return the drivers of a cell: one, or one for each read port of a memory."""
     if cell.kind == "$mem_v2":
         data, width = cell.pins["RD_DATA"], cell.number("WIDTH")
         return [of.drive(data[k : k + width]) for k in range(0, len(data), width)]
@@ -163,7 +163,7 @@ def _register(of: Words, netlist: WordNetlist, cell: WordCell, out: int) -> Step
 
 
 def _control(of: Words, cell: WordCell, pin: str) -> str | None:
-    """A pin of one bit, as a bit that is 1 where it acts."""
+    """Return a pin of one bit, as a bit that is 1 where the pin acts; None without the pin."""
     if pin not in cell.pins:
         return None
     bit = of.word(cell.pins[pin])
@@ -182,11 +182,11 @@ def _split(number: int, count: int) -> list[int]:
 
 
 def _memory(cycle: Cycle, netlist: WordNetlist, cell: WordCell, outs: Sequence[int]) -> None:
-    """A step for every port."""
+    """Add a step for every port of a memory."""
     number, width, address = len(cycle.memories), cell.number("WIDTH"), cell.number("ABITS")
     reading, writing = cell.number("RD_PORTS"), cell.number("WR_PORTS")
     depth = 1 << address
-    if depth * words(width) > ROOM:
+    if depth * words(width) > MAX_MEMORY_WORDS:
         raise UnsupportedCircuit(f"a memory of {address} address bits")
     if cell.number("OFFSET") or cell.number("RD_WIDE_CONTINUATION") or cell.number("WR_WIDE_CONTINUATION"):
         raise UnsupportedCircuit("a memory with ports of several widths")
@@ -204,15 +204,15 @@ def _memory(cycle: Cycle, netlist: WordNetlist, cell: WordCell, outs: Sequence[i
 
 
 def _contents(text: str, width: int, size: int, depth: int) -> Sequence[int]:
-    """The initial words, split in 32-bit words; what nobody says is 0."""
+    """Return the initial words, split in 32-bit words; words that are not specified are 0."""
     if "1" not in text:
         return ()
     text = text.replace("x", "0").zfill(size * width)
-    last, found = len(text), []
+    last, parts = len(text), list[int]()
     for k in range(size):
         word = text[last - (k + 1) * width : last - k * width]
-        found += [int(word[max(0, end - WORD) : end], 2) for end in range(width, 0, -WORD)]
-    return found + [0] * ((depth - size) * words(width))
+        parts += [int(word[max(0, end - WORD) : end], 2) for end in range(width, 0, -WORD)]
+    return parts + [0] * ((depth - size) * words(width))
 
 
 def _flag(cell: WordCell, name: str, port: int) -> bool:
@@ -245,11 +245,11 @@ def _read_port(cycle: Cycle, netlist: WordNetlist, cell: WordCell, number: int, 
     def write(names: Sequence[str]) -> list[str]:
         where = _place(of, memory, address)
         base = f"s.m{number}" if memory.kept else f"s.tables + m{number}"
-        found = [f"look_up({base}, {_part(where, k)})" for k in range(memory.parts)]
+        values = [f"look_up({base}, {_part(where, k)})" for k in range(memory.parts)]
         if keeps and enable[0] != "1":
             old = [of.spell(out, k) for k in range(memory.parts)]
-            found = [f"choose({of.word(enable)}, {new}, {o})" for new, o in zip(found, old, strict=True)]
-        return [f"{name} = {value};" for name, value in zip(names, found, strict=True)]
+            values = [f"choose({of.word(enable)}, {new}, {o})" for new, o in zip(values, old, strict=True)]
+        return [f"{name} = {value};" for name, value in zip(names, values, strict=True)]
 
     reads = of.drivers_of([*address, *(enable if keeps else ())])
     return Step(frozenset(reads - {out}), write, out, keeps, number, words=memory.parts)

@@ -1,7 +1,7 @@
 // Words of a circuit in several runs at once: element k of a vector belongs to run k.
 //
-// A word of up to 32 bits is a V, of up to 64 a D while something is computed, a wider one a W<n> of n times 32 bits.
-// Bits above a word are 0 wherever it is kept.
+// A word of up to 32 bits is a V, one of up to 64 bits a D during a computation, a wider one a W<n> of n times 32 bits.
+// Bits above a word are 0 wherever the word is stored.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -24,16 +24,16 @@ struct W {
 
 inline V all(uint32_t x) { return V{} + x; }
 inline D all64(uint64_t x) { return D{} + x; }
-inline V bit(S truth) { return (V)truth & 1u; }  // of a comparison
+inline V bit(S truth) { return (V)truth & 1u; }  // from a comparison
 inline V bit64(SD truth) { return __builtin_convertvector((D)truth & 1ull, V); }
-inline V spread(V x) { return 0u - x; }  // a bit into all 32
+inline V spread(V x) { return 0u - x; }  // copies a bit to all 32
 inline V choose(V bit, V yes, V no) { return (S)bit != 0 ? yes : no; }
 inline D join(V low, V high) { return __builtin_convertvector(low, D) | __builtin_convertvector(high, D) << 32; }
 inline D join(V low) { return __builtin_convertvector(low, D); }
 inline V low(D x) { return __builtin_convertvector(x, V); }
 inline V high(D x) { return __builtin_convertvector(x >> 32, V); }
 
-// Signed numbers of 32 - shift, of 64 - shift bits.
+// Sign-extended numbers of 32 - shift or 64 - shift bits.
 inline V widen(V x, int shift) { return (V)((S)(x << shift) >> shift); }
 inline D widen(D x, int shift) { return (D)((SD)(x << shift) >> shift); }
 
@@ -59,10 +59,10 @@ inline V parity(V x) {
 }
 
 inline bool any(V x) {
-    uint64_t part[RUNS / 2], found = 0;
+    uint64_t part[RUNS / 2], all = 0;
     std::memcpy(part, &x, sizeof part);
-    for (uint64_t p : part) found |= p;
-    return found;
+    for (uint64_t p : part) all |= p;
+    return all;
 }
 
 template <int n>
@@ -103,50 +103,50 @@ W<n> operator*(const W<n>& a, const W<n>& b) {
     return product;
 }
 
-// Whether a < b, both unsigned.
+// Returns whether a < b, both unsigned.
 template <int n>
 V less(const W<n>& a, const W<n>& b) {
-    V found{};
-    for (int i = 0; i < n; i++) found = choose(bit(a.w[i] == b.w[i]), found, bit(a.w[i] < b.w[i]));
-    return found;
+    V result{};
+    for (int i = 0; i < n; i++) result = choose(bit(a.w[i] == b.w[i]), result, bit(a.w[i] < b.w[i]));
+    return result;
 }
 
-// 32 bits of a word from bit `at` on; beyond its end there are zeros, or ones where `sign` is 1.
+// Returns 32 bits of a word from bit `at` on; beyond its end there are zeros, or ones if `sign` is 1.
 template <int n>
 V bits_from(const W<n>& x, V at, V sign) {
-    V found;
+    V result;
     const V fill = spread(sign);
     EACH_RUN {
         const uint64_t place = uint64_t{at[k]} / 32, shift = at[k] % 32;
         const uint64_t first = place < n ? x.w[place][k] : fill[k], second = place + 1 < n ? x.w[place + 1][k] : fill[k];
-        found[k] = static_cast<uint32_t>((first | second << 32) >> shift);
+        result[k] = static_cast<uint32_t>((first | second << 32) >> shift);
     }
-    return found;
+    return result;
 }
 
 template <int n>
 W<n> shift_left(const W<n>& x, V by) {
-    W<n> found{};
+    W<n> result{};
     EACH_RUN {
         const int64_t place = by[k] / 32, shift = by[k] % 32;
         for (int64_t i = place; i < n; i++) {
             const uint64_t below = i > place ? x.w[i - place - 1][k] : 0;
-            found.w[i][k] = static_cast<uint32_t>((uint64_t{x.w[i - place][k]} << 32 | below) << shift >> 32);
+            result.w[i][k] = static_cast<uint32_t>((uint64_t{x.w[i - place][k]} << 32 | below) << shift >> 32);
         }
     }
-    return found;
+    return result;
 }
 
 // Words of memories that are never written are the same in all runs.
 inline V look_up(const uint32_t* table, V place) {
-    V found;
-    EACH_RUN found[k] = table[place[k]];
-    return found;
+    V result;
+    EACH_RUN result[k] = table[place[k]];
+    return result;
 }
 inline V look_up(const V* memory, V place) {
-    V found;
-    EACH_RUN found[k] = reinterpret_cast<const uint32_t*>(memory + place[k])[k];
-    return found;
+    V result;
+    EACH_RUN result[k] = reinterpret_cast<const uint32_t*>(memory + place[k])[k];
+    return result;
 }
 inline void write(V* memory, V place, V enable, V data) {
     EACH_RUN {

@@ -1,4 +1,4 @@
-"""Words of a circuit as expressions in C++: put together of parts of what cells drive, 32 bits at a time."""
+"""Words of a circuit as C++ expressions, composed of parts of what cells drive, 32 bits at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WORD = 32
 
 
 def words(width: int) -> int:
-    """How many 32-bit words hold so many bits."""
+    """Return the number of 32-bit words that hold a number of bits."""
     return -(-width // WORD)
 
 
@@ -19,12 +19,12 @@ def mask(width: int) -> int:
 
 
 class Words:
-    """Who drives which bit, and how a word of any bits is written.
+    """Drivers of all bits, and the expressions of words of any bits.
 
     A driver is an output of a cell or an input of the circuit; its words are ``spell(driver, k)``.
 
     Attributes:
-        widths: of every driver, in bits.
+        widths: width of every driver, in bits.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Words:
         self.spell: Callable[[int, int], str] = lambda driver, k: f"d{driver}_{k}"
 
     def drive(self, bits: Sequence[Bit]) -> int:
-        """A new driver of these bits."""
+        """Add a driver of these bits and return its number."""
         driver = len(self.widths)
         self.widths.append(len(bits))
         for offset, bit in enumerate(bits):
@@ -45,11 +45,11 @@ class Words:
         return {self._owner[bit][0] for bit in bits if isinstance(bit, int) and bit in self._owner}
 
     def all_of(self, bits: Sequence[Bit]) -> list[str]:
-        """Every word of these bits; a bit that nobody drives is 0."""
+        """Return every word of these bits; a bit without a driver is 0."""
         return [self.word(bits[k : k + WORD]) for k in range(0, len(bits), WORD)]
 
     def word(self, bits: Sequence[Bit]) -> str:
-        """At most 32 bits; those above them are 0."""
+        """Return at most 32 bits as one word; the bits above them are 0."""
         constant, terms, at = 0, [], 0
         for first, length, repeated in self._runs(bits):
             if isinstance(first, str):
@@ -64,7 +64,7 @@ class Words:
         return terms[0] if len(terms) == 1 else f"({' | '.join(terms)})"
 
     def _part(self, driver: int, offset: int, length: int) -> str:
-        """So many bits of a driver, moved down to bit 0; they lie in one of its words."""
+        """Return some bits of a driver, moved down to bit 0; they lie in one of its words."""
         k, shift = divmod(offset, WORD)
         kept = min(WORD, self.widths[driver] - k * WORD)
         text = self.spell(driver, k)
@@ -73,13 +73,15 @@ class Words:
         return text if shift + length == kept else f"({text} & {mask(length):#x}u)"
 
     def _runs(self, bits: Sequence[Bit]) -> Iterator[tuple[tuple[int, int] | str, int, bool]]:
-        """What lies side by side in a driver: (it and where, or a constant; length; whether one bit is repeated)."""
+        """Yield runs of neighbours in a driver: (driver and offset, or a constant; length; whether one bit is
+        repeated).
+        """
         k, owner = 0, self._owner
         while k < len(bits):
             begin, bit = k, bits[k]
-            place = owner.get(bit) if isinstance(bit, int) else None
+            source = owner.get(bit) if isinstance(bit, int) else None
             k += 1
-            if place is None:
+            if source is None:
                 value = "1" if bit == "1" else "0"
                 while k < len(bits) and self._constant(bits[k]) == value:
                     k += 1
@@ -88,15 +90,15 @@ class Words:
             while k < len(bits) and bits[k] == bit:
                 k += 1
             if k - begin > 1:
-                yield place, k - begin, True
+                yield source, k - begin, True
                 continue
-            driver, offset = place
+            driver, offset = source
             while k < len(bits) and (offset + k - begin) % WORD:
                 following = bits[k]
                 if not isinstance(following, int) or owner.get(following) != (driver, offset + k - begin):
                     break
                 k += 1
-            yield place, k - begin, False
+            yield source, k - begin, False
 
     def _constant(self, bit: Bit) -> str | None:
         if isinstance(bit, int) and bit in self._owner:
@@ -111,6 +113,6 @@ def _moved(text: str, at: int, kept: int | None = None) -> str:
 
 
 def values_at_power_up(netlist: WordNetlist, bits: Sequence[Bit]) -> list[int]:
-    """Words of what bits are before anything has happened."""
+    """Return the words of some bits at power-up."""
     value = sum(netlist.begins.get(bit, 0) << k for k, bit in enumerate(bits) if isinstance(bit, int))
     return [value >> k & mask(WORD) for k in range(0, len(bits), WORD)]
