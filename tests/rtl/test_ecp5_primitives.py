@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Multipliers and ROMs compute what they say, as hand-placed ECP5 primitives and as their behavioural twins.
+"""Multipliers and ROMs give what they should, as hand-placed ECP5 primitives and as their behavioural twins.
 
 Both elaborations of a block get the same stimulus and are compared with Python's integers in every cycle: with
 ``platform=None`` the twin, in Amaranth's simulator; with an ECP5 target the primitives, whose behaviour comes from our
@@ -34,11 +34,11 @@ from onnx_hw_tools import tools
 MODELS = Path(block_ram.__file__).parent
 TARGET = Target(ECP5.primitives())
 
-Rows = list[list[int]]  # per cycle, one integer per port
+Rows = list[list[int]]  # for each cycle, one integer per port
 
 
 class Bench(Component):
-    """All inputs of several blocks from the stream ``stimulus``, all their outputs on the stream ``response``.
+    """Test bench with all inputs of several blocks from the stream ``stimulus``, all their outputs on ``response``.
 
     The streams never wait: one token in every cycle, on the response from the second cycle on.
     """
@@ -86,7 +86,7 @@ def run_twin(bench: Bench, stimulus: Rows, folder: Path) -> Rows:
 def run_primitives(
     bench: Bench, stimulus: Rows, folder: Path, change: Callable[[str], str] = lambda netlist: netlist
 ) -> Rows:
-    """``change`` may damage the netlist."""
+    """Simulate the primitives. ``change`` may damage the netlist."""
     for name in ("yosys", "verilator", "c++"):
         try:
             tools.find(name)
@@ -111,7 +111,7 @@ def run_primitives(
 
 
 def with_models(netlist: str, folder: Path) -> str:
-    """The netlist with our models in the places of the primitives, and yosys' one of the flip-flop."""
+    """Replace the primitives in the netlist by our models, and the flip-flop by yosys' own model."""
     (folder / "dut.il").write_text(netlist)
     for model in ("MULT18X18D.v", "DP16KD.v"):
         shutil.copy(MODELS / model, folder)
@@ -132,15 +132,15 @@ def _integers(bits: np.ndarray, ports: Sequence[Signal]) -> list[int]:
 
 
 def wrong_blocks(bench: Bench, stimulus: Rows, response: Rows) -> list[int]:
-    """The blocks that differ from Python's integers in any cycle."""
+    """Return the blocks that differ from Python's integers in any cycle."""
     assert len(response) == len(stimulus)
     found, column = [], 0
     for k, block in enumerate(bench.blocks):
         ports = _ports(block, In)
         arguments = [row[column : column + len(ports)] for row in stimulus]
         column += len(ports)
-        wanted = [_value(block, ports, row) for row in arguments[: -block.LATENCY]]
-        if [row[k] for row in response[block.LATENCY :]] != wanted:
+        expected = [_value(block, ports, row) for row in arguments[: -block.LATENCY]]
+        if [row[k] for row in response[block.LATENCY :]] != expected:
             found.append(k)
     return found
 
@@ -153,7 +153,7 @@ def _value(block: Component, ports: list[Signal], row: list[int]) -> int:
 
 
 def near_the_edges(source: random.Random, width: int) -> int:
-    """Half of the values at the ends of the ranges, signed and unsigned."""
+    """Draw a value, in half of the cases at the ends of the ranges, signed and unsigned."""
     edges = (0, 1, (1 << width) - 1, 1 << (width - 1), (1 << (width - 1)) - 1)
     return source.choice(edges) & ((1 << width) - 1) if source.random() < 0.5 else source.getrandbits(width)
 
@@ -227,9 +227,11 @@ def test_those_roms_are_of_every_kind() -> None:
     assert blocks == [1, 1, 1, 1, 1, 1, 3, 3, 3, 0]
 
 
-@pytest.mark.parametrize(("words", "told"), [([], "0 words"), ([0, 256], "word 1 is 256"), ([-129], "word 0 is -129")])
-def test_words_that_do_not_fit_are_refused(words: list[int], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+@pytest.mark.parametrize(
+    ("words", "message"), [([], "0 words"), ([0, 256], "word 1 is 256"), ([-129], "word 0 is -129")]
+)
+def test_words_that_do_not_fit_are_refused(words: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Rom(8, words)
 
 
@@ -237,7 +239,7 @@ def test_negative_words_are_twos_complement() -> None:
     assert Rom(8, [-1, -128, 255]).words == (255, 128, 255)
 
 
-FAULTS: list[tuple[Component, str, str]] = [  # a block, text of its netlist, what the fault makes of it
+FAULTS: list[tuple[Component, str, str]] = [  # a block, a text in its netlist, what the fault makes of that text
     (Rom(36, contents(36, 100)), r"connect \OCEA 1'1", r"connect \OCEA 1'0"),
     (Rom(36, contents(36, 100)), r"connect \ADB13 1'1", r"connect \ADB13 1'0"),
     (Rom(18, contents(18, 600)), r"\DATA_WIDTH_A 18", r"\DATA_WIDTH_A 9"),
@@ -249,7 +251,7 @@ FAULTS: list[tuple[Component, str, str]] = [  # a block, text of its netlist, wh
 
 @pytest.mark.slow
 def test_faults_are_seen(tmp_path: Path) -> None:
-    """A fault in every block but the last: all of them are found and nothing else."""
+    """Check that a fault in every block but the last is found, and nothing else."""
     bench, source = Bench([block for block, _, _ in FAULTS]), random.Random(3)
     stimulus = [[source.randrange(100) for _ in bench.inputs] for _ in range(300)]
     stimulus += [[source.getrandbits(8) if len(port) == 8 else 0 for port in bench.inputs] for _ in range(300)]
@@ -267,7 +269,7 @@ def test_faults_are_seen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
 def test_contents_read_back_from_the_netlist(shape: tuple[int, int], tmp_path: Path) -> None:
-    """Pin by pin, as the memory usage guide numbers them, without our code that wrote them."""
+    """Compare pin by pin, as the memory usage guide numbers the pins, without our code that wrote the contents."""
     width, depth = shape
     words = contents(width, depth)
     rom = Rom(width, words)
@@ -305,14 +307,14 @@ def test_contents_read_back_from_the_netlist(shape: tuple[int, int], tmp_path: P
 
 
 def _memory(parameters: dict[str, str]) -> np.ndarray:
-    """1024 words of 18 bits in one row; JSON writes a parameter's highest bit first."""
+    """Return 1024 words of 18 bits in one row. JSON writes a parameter's highest bit first."""
     values = [parameters[f"INITVAL_{k:02X}"][::-1] for k in range(64)]
     words = [value[20 * k : 20 * k + 18] for value in values for k in range(16)]
     return np.array([bit == "1" for bit in "".join(words)])
 
 
 def _first_bit(address: np.ndarray, port_width: int) -> np.ndarray:
-    """Where a port begins to read at the 14 bits of its address pins."""
+    """Return the bit at which a port begins to read, from the 14 bits of its address pins."""
     if port_width == 18:
         return (address >> 4) * 18
     if port_width == 9:

@@ -1,4 +1,4 @@
-"""What yosys makes of products on an iCE40 UltraPlus: a multiplier each, also of those that leave at once."""
+"""Products as yosys maps them on an iCE40 UltraPlus: one multiplier each, even for a product that leaves at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_hw_tools import tools
 
 
 class Products(Component):
-    """One that goes out, and one that first goes into a register."""
+    """Two products: one that leaves at once, and one that goes into a register first."""
 
     def __init__(self) -> None:
         super().__init__({name: In(8) for name in "abcd"} | {"p": Out(16), "q": Out(16)})
@@ -37,5 +37,5 @@ def test_no_product_is_lost(tmp_path: Path) -> None:
     tools.run(tools.find("yosys"), ["-q", "-l", "yosys.log", "-p", script], cwd=tmp_path, log=tmp_path / "output.log")
     cells = json.loads((tmp_path / "cells.json").read_text())["modules"]["\\top"]["num_cells_by_type"]
     assert cells["SB_MAC16"] == 2
-    assert cells["SB_DFF"] == 16  # of the product that leaves: its last register
+    assert cells["SB_DFF"] == 16  # the last register of the product that leaves
     assert "has no driver" not in (tmp_path / "yosys.log").read_text()

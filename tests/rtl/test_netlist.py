@@ -1,6 +1,6 @@
-"""No combinational path leads through a core, but for the ready of a join: seen on the netlist that yosys gets.
+"""No combinational path leads through a core, except for the ready of a join; shown on the netlist that yosys gets.
 
-So cores can be joined in any number without a critical path that grows, and without a combinational loop.
+So any number of cores can be connected without a critical path that grows, and without a combinational loop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def joins(operator: Operator, folding: Folding) -> dict[str, set[str]]:
 
 @pytest.fixture(scope="module")
 def netlists(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """All cores with all kinds of FIFO, flattened, by ``{core}_{kind}``."""
+    """Return all cores with all kinds of FIFO, flattened, by ``{core}_{kind}``."""
     folder = tmp_path_factory.mktemp("netlists")
     read = []
     for core, (operator, folding) in CORES.items():
@@ -53,7 +53,7 @@ def _yosys(folder: Path, script: str) -> None:
 
 
 def paths(netlist: Mapping[str, Any]) -> dict[str, set[str]]:
-    """Per output port, the input ports from which a combinational path leads to it."""
+    """Return for each output port the input ports from which a combinational path leads to it."""
     causes: dict[int, tuple[int, ...]] = {}
     for cell in netlist["cells"].values():
         inputs = tuple(_bits(cell, "input")) if _is_combinational(cell) else ()
@@ -92,11 +92,12 @@ def _is_combinational(cell: Mapping[str, Any]) -> bool:
 def test_no_path_leads_through(core: str, kind: str, netlists: Mapping[str, Any]) -> None:
     found = paths(netlists[f"{core}_{kind}"])
     allowed = joins(*CORES[core])
-    streams = {port for port in found if port != "fires"}  # a probe of the proof bench, left open in a bitstream
+    # ``fires`` is a probe of the test bench, left open in a bitstream
+    streams = {port for port in found if port != "fires"}
     assert {port: found[port] for port in streams} == {port: allowed.get(port, set()) for port in streams}
     assert {"o__valid", "o__payload", "o0__valid", "o0__payload"} & streams
 
 
 def test_a_path_would_be_seen(netlists: Mapping[str, Any]) -> None:
-    """``fires`` of a one-input engine does depend on its input's valid, and on nothing else."""
+    """Check that ``fires`` of a one-input engine depends on its input's valid, and on nothing else."""
     assert paths(netlists["matmul_lutram"])["fires"] == {"i__valid"}

@@ -20,14 +20,14 @@ BITS = 16
 
 @dataclass
 class Queue:
-    """What an outbox is: tokens in order, each visible some cycles after it came, and a count of places."""
+    """Model of an outbox: tokens in order, each visible some cycles after it came, and a count of places."""
 
     depth: int
     tokens: deque[tuple[int, int]] = field(default_factory=deque)  # (cycle from which it is visible, value)
     taken: int = 0
 
     def head(self, cycle: int) -> int | None:
-        """The token that is offered, if any."""
+        """Return the token that is offered; None without one."""
         return self.tokens[0][1] if self.tokens and self.tokens[0][0] <= cycle else None
 
     def has_room(self) -> bool:
@@ -42,11 +42,11 @@ class Queue:
 
 
 def follow(depth: int, latency: int, wants: np.ndarray, ready: np.ndarray) -> int:
-    """Run an outbox beside its model; the number of tokens that came out.
+    """Run an outbox next to its model and return the number of tokens that came out.
 
     Args:
         latency: cycles between reservation and arrival.
-        wants: (cycles,) bool: when the engine would like to reserve; it does when there is a credit.
+        wants: (cycles,) bool: whether the engine would reserve; it does if there is a credit.
         ready: (cycles,) bool: the consumer.
     """
     outbox, queue = Outbox(BITS, depth), Queue(depth)
@@ -94,7 +94,7 @@ def test_is_a_queue_with_credits(depth: int, latency: int, seed: int) -> None:
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 17, DEEPEST_IN_LUTRAM, DEEPEST_IN_LUTRAM + 1, 64])
 def test_fills_and_empties(depth: int) -> None:
-    """A consumer that sleeps until nothing more fits, then takes everything, twice."""
+    """Let the consumer sleep until nothing more fits, then take everything, twice."""
     wants = np.ones(6 * depth + 60, dtype=bool)
     ready = np.arange(len(wants)) % (2 * depth + 20) >= depth + 15
     assert follow(depth, 4, wants, ready) >= 2 * depth
@@ -102,7 +102,7 @@ def test_fills_and_empties(depth: int) -> None:
 
 @pytest.mark.parametrize("latency", [0, 1, 5, 40])
 def test_one_token_per_cycle_at_the_depth_of_a_round_trip(latency: int) -> None:
-    """L + V + 1 places, in either kind of memory: no bubble."""
+    """Check that L + V + 1 places, in either kind of memory, leave no bubble."""
     depth = next(d for d in range(1, 99) if d >= latency + visible_after(d) + 1)
     always = np.ones(200, dtype=bool)
     assert follow(depth, latency, always, always) == 200 - latency - visible_after(depth)

@@ -1,4 +1,4 @@
-"""No control reaches far without copies: seen on the netlist of wide cores, after yosys has merged what it can.
+"""No control drives many bits without copies; shown on the netlist of wide cores, after yosys has merged what it can.
 
 A net *steers* the bits behind the multiplexers it selects (an enable is a multiplexer, too) and the bits of the
 memories whose port it addresses or enables.
@@ -25,19 +25,21 @@ from support import core_tests
 from support.hand_built_designs import unequal_branches
 
 DEEP_REACH = BITS_PER_ADDRESS_COPY
-"""The same of words in block RAMs: six pins."""
+"""Number of bits in block RAMs that one net may steer: six pins."""
 
 REACH = 3 * BITS_PER_COPY
-"""Bits that one net may steer: those of a copy in each of three registers behind a block RAM; or a lane's sum."""
+"""Number of bits that one net may steer: those of a copy in each of three registers behind a block RAM; or the sum of a
+lane.
+"""
 
 FIRING = 64
-"""Bits of the counters, and of what is decoded from them, that an engine advances when it fires."""
+"""Number of bits of the counters, and of their decoded values, that an engine advances when it fires."""
 
 CORES: dict[str, tuple[Operator, Folding]] = core_tests.collect("WIDE_CORES")
 
 CORES["add_far"] = CORES["add_of_one"] = CORES["add"]
 DEPTHS = {"add_far": 50, "add_of_one": 1}
-"""Of the FIFO, where it is not one of distributed memory."""
+"""Depth of the FIFO, where it is not in distributed memory."""
 
 TARGET = Target(ECP5.primitives())
 ASSEMBLY = "assembly"
@@ -46,7 +48,7 @@ FLIP_FLOP = "module TRELLIS_FF(input CLK, LSR, DI, output Q); endmodule"
 
 @pytest.fixture(scope="module")
 def netlists(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """All cores for a chip, flattened and merged."""
+    """Return all cores for a chip, flattened and merged."""
     folder = tmp_path_factory.mktemp("netlists")
     (folder / "cells.v").write_text(FLIP_FLOP)
     script = ["read_verilog -lib cells.v"]
@@ -66,7 +68,7 @@ def netlists(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
 
 
 def steered(netlist: Mapping[str, Any]) -> tuple[Counter[int], Counter[int], Counter[int]]:
-    """Bits per net, by its number: behind multiplexers; in memories of few words; in others."""
+    """Return the bits that each net steers, by its number: behind multiplexers; in memories of few words; in others."""
     chosen: Counter[int] = Counter()
     stored: Counter[int] = Counter()
     deep: Counter[int] = Counter()
@@ -82,7 +84,7 @@ def steered(netlist: Mapping[str, Any]) -> tuple[Counter[int], Counter[int], Cou
 
 
 def flip_flops(netlist: Mapping[str, Any]) -> set[int]:
-    """The nets they drive."""
+    """Return the nets that flip-flops drive."""
     cells = [cell for cell in netlist["cells"].values() if cell["type"] in ("$dff", "TRELLIS_FF")]
     return {net for cell in cells for net in cell["connections"]["Q"]}
 
@@ -108,7 +110,9 @@ def test_no_control_reaches_far(core: str, netlists: Mapping[str, Any]) -> None:
 
 @pytest.mark.parametrize("core", sorted(set(CORES) - {"reduce"}))
 def test_nothing_stands_before_a_memory(core: str, netlists: Mapping[str, Any]) -> None:
-    """What is stored comes from registers, or from the core before. (Two totals leave a sum no time for one.)"""
+    """Check that what is stored comes from registers, or from the core before. (Two totals leave a sum no time for
+    one.)
+    """
     cells = [(cell["type"], cell["connections"]) for cell in netlists[core]["cells"].values()]
     gates = {net for _, ports in cells for net in ports.get("Y", ())}
     assert gates.isdisjoint(net for kind, ports in cells if kind == "$memwr_v2" for net in ports["DATA"] if net != "x")
@@ -127,7 +131,7 @@ def test_the_reset_reaches_one_register_a_core(netlists: Mapping[str, Any]) -> N
 
 
 def test_a_control_that_reaches_far_would_be_seen(netlists: Mapping[str, Any]) -> None:
-    """The reset that is left out above does; and the copies are there, which yosys would have merged if it could."""
+    """Check that the reset left out above reaches far, and that copies exist, which yosys would merge if it could."""
     reset = nets(netlists["window"], "rst")
     chosen, *_ = steered(netlists["window"])
     assert max(chosen[net] for net in reset) > FIRING

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The outermost module: the circuit starts in reset, and the pad resets it two cycles late."""
+"""Outermost module: the circuit starts in reset, and the pad resets it two cycles late."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_hw_rtl.shells.shell import Shell
 
 
 class Counter(Component):
-    """Counts up from 5 in steps of ``step``."""
+    """Counter from 5 on, in steps of ``step``."""
 
     def __init__(self) -> None:
         super().__init__({"step": In(4), "count": Out(8)})
@@ -27,9 +27,9 @@ class Counter(Component):
 
 
 def counts(reset: list[int]) -> list[int]:
-    """What the counter shows in every cycle, for the pad's values."""
+    """Return the counter's value in every cycle, for the values of the reset pad."""
     shell = Shell(Counter())
-    seen: list[int] = []
+    values: list[int] = []
 
     async def drive(context: object) -> None:
         context.set(shell.step, 3)
@@ -37,14 +37,14 @@ def counts(reset: list[int]) -> list[int]:
             context.set(shell.clk, 0)
             context.set(shell.rst, level)
             await context.delay(1e-6)
-            seen.append(context.get(shell.count))
+            values.append(context.get(shell.count))
             context.set(shell.clk, 1)
             await context.delay(1e-6)
 
     simulator = Simulator(shell)
     simulator.add_testbench(drive)
     simulator.run()
-    return seen
+    return values
 
 
 def test_the_circuit_starts_in_reset_whatever_the_pad_does() -> None:

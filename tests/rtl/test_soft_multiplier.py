@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Products of look-up tables: every pair of two bytes, drawn ones of other widths, and what they take of a chip."""
+"""Products of look-up tables: every pair of two bytes, drawn pairs of other widths, and their area on a chip."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LATENCY = 3
 
 
 class Bench(Component):
-    """The products of two bytes by several multipliers side by side; a pair in every cycle."""
+    """Products of two bytes by several multipliers side by side, one pair in every cycle."""
 
     def __init__(self, blocks: Sequence[SoftMultiplier]) -> None:
         self.blocks = blocks
@@ -52,7 +52,7 @@ class Bench(Component):
 
 
 def wrong(netlist: str, folder: Path) -> list[int]:
-    """Which of the four give any other product than Python's integers."""
+    """Return which of the four give a product that differs from Python's integers."""
     bits = (BYTES[:, :, None] >> np.arange(8) & 1).reshape(-1, 16)
     circuit = Circuit(
         netlist,
@@ -70,11 +70,11 @@ def wrong(netlist: str, folder: Path) -> list[int]:
         )
     )
     response = np.asarray(recording.tokens["response"]).reshape(-1, len(SIGNS), 16)[LATENCY - 1 :][: len(bits)]
-    found = (response.astype(np.int64) << np.arange(16)).sum(axis=2)
+    products_of_bytes = (response.astype(np.int64) << np.arange(16)).sum(axis=2)
     a, b = (BYTES[:, k] for k in range(2))
     kinds = [(operand, operand - 256 * (operand >> 7)) for operand in (a, b)]  # unsigned, signed
-    wanted = [x * y & 0xFFFF for x, y in product(*kinds)]
-    return [k for k, products in enumerate(wanted) if not np.array_equal(found[:, k], products)]
+    expected = [x * y & 0xFFFF for x, y in product(*kinds)]
+    return [k for k, products in enumerate(expected) if not np.array_equal(products_of_bytes[:, k], products)]
 
 
 def multipliers() -> Bench:
@@ -82,12 +82,12 @@ def multipliers() -> Bench:
 
 
 def test_every_product_of_two_bytes(tmp_path: Path) -> None:
-    """In each signedness."""
+    """Check every product of two bytes in each signedness."""
     assert wrong(rtlil.convert(multipliers(), name="top"), tmp_path) == []
 
 
 def with_cells(script: str, change: Callable[[str], str], folder: Path) -> str:
-    """The four for an ECP5, after a script of yosys, with yosys' own models of the cells in their places."""
+    """Return the four for an ECP5, after a script of yosys, with yosys' own models of the cells in their places."""
     (folder / "dut.il").write_text(change(rtlil.convert(multipliers(), platform=Target(ECP5.primitives()), name="top")))
     cells = "read_verilog -DNO_INCLUDES +/ecp5/cells_sim.v; read_rtlil mapped.il"
     for step in (
@@ -106,7 +106,7 @@ def test_every_product_of_two_bytes_in_the_cells_of_the_chip(script: str, tmp_pa
 
 @pytest.mark.slow
 def test_a_wrong_row_is_seen(tmp_path: Path) -> None:
-    """The sign of the top row of each multiplier that has one."""
+    """Put a fault into the sign of the top row of each multiplier that has one."""
 
     def broken(netlist: str) -> str:
         return netlist.replace("16'1000011101110111", "16'0111100010001000")
@@ -130,7 +130,7 @@ def test_any_widths(a: int, b: int, signs: tuple[bool, bool], latency: int, seed
 @pytest.mark.parametrize(("a", "b"), [(1, 1), (1, 3), (2, 2), (3, 1)])
 @pytest.mark.parametrize("signs", SIGNS)
 def test_bits_that_one_look_up_table_takes(a: int, b: int, signs: tuple[bool, bool], latency: int) -> None:
-    """Every pair of operands, as late as the others."""
+    """Check every pair of operands, as late as the other multipliers."""
     block = SoftMultiplier(a, b, a_signed=signs[0], b_signed=signs[1], latency=latency)
     lows = [-(1 << bits - 1) if signed else 0 for bits, signed in zip((a, b), signs, strict=True)]
     pairs = list(product(*(range(low, low + (1 << bits)) for low, bits in zip(lows, (a, b), strict=True))))
@@ -147,19 +147,19 @@ def test_any_constant(bits: int, signed: bool, constant: int, latency: int, seed
 
 @pytest.mark.parametrize("constant", [1, -1, 3, -3, -5, 7, 85, -85, 171, -171, -(2**17) - 1])
 def test_digits_of_every_kind(constant: int) -> None:
-    """A power of two, sums alone, differences, all of them negative."""
+    """Check a power of two, only sums, differences, and digits that are all negative."""
     block = ConstantMultiplier(3, constant)
     assert products_of(block, [(x,) for x in range(-4, 4)]) == [x * constant for x in range(-4, 4)]
 
 
 @given(st.integers(-(2**40), 2**40))
 def test_digits_are_the_least(number: int) -> None:
-    """Those that the compiler counts."""
+    """Compare the digits with those that the compiler counts."""
     assert tuple(digits_of(number)[::-1]) == signed_digits(number)
 
 
 def near_the_ends(bits: int, signed: bool, seed: int) -> list[int]:
-    """Half of them the ends of the range, and what lies beside them."""
+    """Draw operands; half of them are the ends of the range and their neighbours."""
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     draw = random.Random(seed)
     ends = [min(max(end, low), high) for end in (low, low + 1, -1, 0, 1, high - 1, high)]
@@ -167,22 +167,22 @@ def near_the_ends(bits: int, signed: bool, seed: int) -> list[int]:
 
 
 def products_of(block: SoftMultiplier | ConstantMultiplier, rows: Sequence[tuple[int, ...]]) -> list[int]:
-    """One after the other, in Amaranth's simulator."""
+    """Return the products, one after the other, in Amaranth's simulator."""
     operands = [block.a, block.b] if isinstance(block, SoftMultiplier) else [block.a]
-    found: list[int] = []
+    results: list[int] = []
 
     async def drive(context: Any) -> None:
         for cycle in range(len(rows) + block.LATENCY):
             for operand, number in zip(operands, rows[min(cycle, len(rows) - 1)], strict=True):
                 context.set(operand, number)
             await context.tick()
-            found.append(context.get(block.p))
+            results.append(context.get(block.p))
 
     simulator = Simulator(block)
     simulator.add_clock(1e-6)
     simulator.add_testbench(drive)
     simulator.run()
-    return found[block.LATENCY - 1 : -1]
+    return results[block.LATENCY - 1 : -1]
 
 
 @pytest.mark.parametrize(("bits", "latency"), [(0, 3), (8, 0)])

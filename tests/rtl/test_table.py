@@ -1,4 +1,4 @@
-"""Tables: what is stored, and what is answered."""
+"""Tables: their storage and their answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_hw_rtl.target import Target
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_table_stores_bits_that_are_alike_once(seed: int) -> None:
-    """Of what is told about a group there may be many: a row, a column, a place, of which bits agree."""
+    """Store equal columns once: of many facts about a group (a row, a column, a place) some bits agree."""
     draw = Random(seed)
     kinds = [draw.getrandbits(40) for _ in range(3)]
     columns = [draw.choice([*kinds, 0, (1 << 40) - 1]) for _ in range(9)]
@@ -25,15 +25,15 @@ def test_a_table_stores_bits_that_are_alike_once(seed: int) -> None:
     rtlil = to_rtlil(table, Target(ICE40_UP.primitives()))
     stored = re.findall(r"^  memory width (\d+) size 40", rtlil, re.M)
     assert stored == [str(len(set(columns) - {0, (1 << 40) - 1}))]
-    simulator, found = Simulator(table), list[int]()
+    simulator, answers = Simulator(table), list[int]()
     simulator.add_clock(1e-6)
 
     async def ask(bench: SimulatorContext) -> None:
         for k in range(len(words)):
             bench.set(table.index, k)
             await bench.tick().repeat(Table.LATENCY)
-            found.append(bench.get(table.data))
+            answers.append(bench.get(table.data))
 
     simulator.add_testbench(ask)
     simulator.run()
-    assert found == words
+    assert answers == words

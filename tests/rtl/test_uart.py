@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""A serial line: what is sent is received, also by a clock that is a little off; a broken line is told as zeros."""
+"""Serial line: sent bytes are received, even with a clock that is slightly off; a broken line is received as zeros."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from onnx_hw_rtl.link.uart import UartReceiver, UartTransmitter
 
 
 def bits_of(data: bytes) -> list[int]:
-    """What stands on the line, bit by bit, with a bit of rest between bytes."""
+    """Return the levels on the line, bit by bit, with one bit of rest between bytes."""
     return [bit for byte in data for bit in (0, *(byte >> k & 1 for k in range(8)), 1, 1)]
 
 
 def received(levels: list[int], divisor: int) -> bytes:
-    """What a receiver makes of the level in every cycle."""
-    receiver, found = UartReceiver(divisor), bytearray()
+    """Return the bytes that a receiver gets from the level in every cycle."""
+    receiver, arrived = UartReceiver(divisor), bytearray()
 
     async def bench(context) -> None:  # type: ignore[no-untyped-def]  # Amaranth does not name its type
         for level in levels:
             context.set(receiver.rx, level)
             if context.get(receiver.strobe):
-                found.append(context.get(receiver.byte))
+                arrived.append(context.get(receiver.byte))
             await context.tick()
 
     simulator = Simulator(receiver)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
-    return bytes(found)
+    return bytes(arrived)
 
 
 @pytest.mark.parametrize(("divisor", "period"), [(4, 4.0), (4, 4.1), (5, 5.0), (12, 12.4), (12, 11.6), (25, 25.9)])
@@ -42,7 +42,7 @@ def test_bytes_of_a_clock_that_is_a_little_off(divisor: int, period: float) -> N
 
 
 def test_a_broken_line_is_a_zero() -> None:
-    """And a glitch shorter than half a bit is none."""
+    """Receive a break as a zero. A glitch shorter than half a bit is not a break."""
     broken = (
         [1] * 8 + [0] * (8 * 10) + [1] * 16 + [0, 0] + [1] * 16 + [bit for bit in bits_of(b"\x42") for _ in range(8)]
     )
@@ -57,16 +57,16 @@ def test_what_is_sent_is_received_without_a_pause(divisor: int) -> None:
         UartTransmitter(divisor),
     )
     m.d.comb += receiver.rx.eq(transmitter.tx)
-    data, found, at = bytes(range(0, 256, 5)), bytearray(), []
+    data, arrived, at = bytes(range(0, 256, 5)), bytearray(), []
 
     async def bench(context) -> None:  # type: ignore[no-untyped-def]  # Amaranth does not name its type
         sent = cycle = 0
-        while len(found) < len(data):
+        while len(arrived) < len(data):
             context.set(transmitter.i.valid, sent < len(data))
             context.set(transmitter.i.payload, data[sent] if sent < len(data) else 0)
             sent += sent < len(data) and context.get(transmitter.i.ready)
             if context.get(receiver.strobe):
-                found.append(context.get(receiver.byte))
+                arrived.append(context.get(receiver.byte))
                 at.append(cycle)
             await context.tick()
             cycle += 1
@@ -75,7 +75,7 @@ def test_what_is_sent_is_received_without_a_pause(divisor: int) -> None:
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
-    assert bytes(found) == data
+    assert bytes(arrived) == data
     assert at[-1] - at[0] <= (10 * divisor + 1) * (len(data) - 1)
 
 

@@ -1,4 +1,4 @@
-"""Every engine there is: the same stimulus on a small network gives the same tokens in the same cycles.
+"""Comparison of all engines: the same stimulus on a small network gives the same tokens in the same cycles.
 
 ``benchmarks/engines.py`` has two more networks, and Verilator's own process.
 """
@@ -29,7 +29,7 @@ FRAMES = 2
 
 
 def product() -> Design:
-    """Ragged beats and a table of weights."""
+    """Return a design with ragged beats and a table of weights."""
     sketch, x = Sketch(), Tensor((1, 2, 5), Int(4))
     weights = np.random.default_rng(0).integers(-8, 8, (3, 5))
     sketch.add("product", MatMul(x, weights), [sketch.input("x", x)], (2, 2), 6)
@@ -37,7 +37,7 @@ def product() -> Design:
 
 
 def convolution() -> Design:
-    """A window with pads, whose reader fires for a frame that never comes."""
+    """Return a window with pads, whose reader fires for a frame that never comes."""
     sketch, x = Sketch(), Tensor((3, 3, 1), Int(3, signed=False))
     window = Window(x, (2, 2), (1, 1), (1, 0, 0, 1))
     (columns,) = sketch.add("window", window, [sketch.input("x", x)], (1, 2), 5)
@@ -52,12 +52,12 @@ NETWORKS: Mapping[str, Callable[[], Design]] = {
 
 
 def stalls(design: Design) -> list[tuple[Stall, int]]:
-    """With the cycles before a reset."""
+    """Return stalls, each with the number of cycles before a reset."""
     return [(full_rate(design, FRAMES), 7), (random_stall(design, FRAMES, "random"), 0)]
 
 
 def recordings(design: Design, engine: SimulationEngine, folder: Path) -> list[Recording]:
-    """Of every stall, compared with golden and with the predicted cycles."""
+    """Return the recording of every stall, compared with the golden model and with the predicted cycles."""
     simulator, names = build_simulator(design, folder, engine)
     assert simulator.name == engine.value
     golden = every_tensor(design.network, random_frames(design, FRAMES, seed=3))
@@ -74,19 +74,22 @@ ICARUS = [SimulationEngine.ICARUS] * (shutil.which("iverilog") is not None)
 
 
 def test_engines_agree(tmp_path: Path) -> None:
-    """All but Verilator's own process, which takes as long to build as all others together."""
+    """Compare all engines except Verilator's own process, which takes as long to build as all others together."""
     agree(product(), [SimulationEngine.COMPILED, SimulationEngine.GATES, *ICARUS], tmp_path)
 
 
 def agree(design: Design, engines: list[SimulationEngine], folder: Path) -> None:
-    """With each other, golden and the predicted cycles; of the netlist, what leaves it."""
+    """Compare the recordings with each other, with the golden model and with the predicted cycles.
+
+    Of the gate-level netlist only the outputs are compared.
+    """
     wanted = recordings(design, SimulationEngine.INTERPRETED, folder)
     for engine in engines:
         assert_same(wanted, recordings(design, engine, folder), inside=engine is not SimulationEngine.GATES)
 
 
 def assert_same(one: list[Recording], other: list[Recording], *, inside: bool) -> None:
-    """Every transfer, and where the engine sees it every firing; unused lanes hold what they hold."""
+    """Compare every transfer and, if the engine sees it, every firing; unused lanes may hold anything."""
     for a, b in zip(one, other, strict=True):
         assert (a.cycles, a.finished) == (b.cycles, b.finished)
         assert b.cycles_of

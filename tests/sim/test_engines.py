@@ -29,7 +29,7 @@ WIDE = Adder(lanes=64, bits=47, depth=2)  # 3008 bits in, 3072 bits out, lanes a
 
 @pytest.fixture(scope="module")
 def engines(compiled_in: Path):
-    """Adder -> (by Verilator, in lockstep, interpreted)."""
+    """Return a function from a circuit to its simulators: (Verilator, lockstep, interpreted)."""
 
     @cache
     def of(adder: Adder | Lookup) -> tuple[CompiledSimulator, LockstepSimulator, InterpretedSimulator]:
@@ -97,12 +97,12 @@ def test_memories_begin_with_what_the_circuit_says(engines, seed: int) -> None:
     seen = [simulator.run(given_) for simulator in engines(lookup)]
     assert seen[0].tokens["y"].tolist() == golden
     assert_same(*seen)
-    # All were recognised: otherwise large memories would compile for minutes, and nothing else would tell.
+    # All were recognised: otherwise large memories would compile for minutes, and nothing else would show it.
     assert "initial begin" not in (engines(lookup)[0].library.parent / "circuit.v").read_text()
 
 
 def test_circuits_in_one_process_keep_their_own_memories(compiled_in: Path) -> None:
-    # Compiled and loaded before the first of them runs; they differ in the contents of memories of the same names.
+    # Both are compiled and loaded before the first one runs; they differ in the contents of memories of the same names.
     lookups = [Lookup(seed) for seed in (1, 2)]
     kinds = CompiledSimulator, LockstepSimulator
     simulators = [kind.build(lookup.circuit(), compiled_in) for kind in kinds for lookup in lookups]
@@ -117,12 +117,12 @@ def lookup_stimulus(seed: int) -> Stimulus:
 
 
 def lookup_golden(lookup: Lookup, given_: Stimulus) -> list[list[int]]:
-    """The 72 bits of a token as two lanes of 36."""
+    """Return the 72 bits of a token as two lanes of 36."""
     return [[value & (1 << 36) - 1, value >> 36] for value in lookup.golden(given_.tokens["a"][:, 0].tolist())]
 
 
-def test_a_deadlock_is_told_from_a_slow_outside(engines) -> None:
-    # Seven sums, then it hangs; the source waits 400 cycles in between and the sink 300, which is nobody's deadlock.
+def test_a_deadlock_differs_from_a_slow_environment(engines) -> None:
+    # Seven sums, then it hangs; in between the source waits 400 cycles and the sink 300, which is not a deadlock.
     offers = {"a": np.array([0, 0, 400, 400, 400, 400, 400, 400, 400]), "b": stalls.at_once(9)}
     given_ = stimulus(DEAD, 9, offers=offers, ready={"sum": np.arange(1200) % 301 == 300}, cycles=5000, patience=50)
     for simulator in engines(DEAD):
@@ -158,7 +158,7 @@ def test_surplus_tokens_are_seen_in_the_tail(engines) -> None:
 
 
 def test_a_false_start_shows_what_reset_forgets(engines) -> None:
-    # The queue is emptied by reset, the count of sums is not: after three sums there are only four to come.
+    # The queue is emptied by reset, the count of sums is not: after three sums only four are to come.
     for simulator in engines(DEAD):
         assert simulator.run(stimulus(DEAD, 7)).finished
         seen = simulator.run(stimulus(DEAD, 7, false_start=3, patience=20))
@@ -176,11 +176,11 @@ def test_runs_in_threads_do_not_meet(engines) -> None:
 
 def test_progress_counts_cycles(engines) -> None:
     for simulator, tokens in zip(engines(ADDER)[::2], (120_000, 2500), strict=True):
-        told: list[int] = []
-        cycles = simulator.run(stimulus(ADDER, tokens), progress=told.append).cycles
-        assert told == sorted(told)
-        assert len(told) >= 2
-        assert 0 < told[0] <= told[-1] <= cycles
+        calls: list[int] = []
+        cycles = simulator.run(stimulus(ADDER, tokens), progress=calls.append).cycles
+        assert calls == sorted(calls)
+        assert len(calls) >= 2
+        assert 0 < calls[0] <= calls[-1] <= cycles
 
 
 def test_an_equal_circuit_is_not_compiled_again(engines, compiled_in: Path) -> None:

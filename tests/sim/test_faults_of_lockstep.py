@@ -1,4 +1,4 @@
-"""Faults put into the simulator of runs in lockstep: what it then says of drawn circuits is something else."""
+"""Faults in the simulator of runs in lockstep: each changes its result for drawn circuits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IN_CPP: Mapping[str, tuple[type[Drawn], int, str, str, str]] = {
     "a choice turned round": (Expressions, 0, V, "? yes : no", "? no : yes"),
     "a sign one place too high": (Expressions, 0, V, "(S)(x << shift) >> shift", "(S)(x << shift) >> (shift + 1)"),
     "a shift by 31 is one by 30": (Expressions, 0, V, "by < 31u ? by : all(31)", "by < 31u ? by : all(30)"),
-    "a shift by 64 is none": (Expressions, 0, V, "wide < 64u ? x >> (wide & 63u) : D{}", "x >> (wide & 63u)"),
+    "a shift by 64 moves nothing": (Expressions, 0, V, "wide < 64u ? x >> (wide & 63u) : D{}", "x >> (wide & 63u)"),
     "a borrow is a carry": (Expressions, 0, V, "borrow >>= 32", "borrow = -(borrow >> 32)"),
     "partial products are not added": (Expressions, 3, V, " + join(product.w[i + j])", ""),
     "the lower word is not shifted in": (Expressions, 1, V, "i > place ? x.w[i - place - 1][k] : 0", "0"),
@@ -62,8 +62,8 @@ def test_a_fault_in_what_is_compiled_is_seen(name: str, sound, tmp_path: Path, m
     assert_differ(usual, run(drawn, seed, tmp_path))
 
 
-def none_late(given: list[steps.Step]) -> Levelization:
-    return replace(order(given), late=frozenset())
+def none_late(drawn: list[steps.Step]) -> Levelization:
+    return replace(order(drawn), late=frozenset())
 
 
 IN_PYTHON: Mapping[str, tuple[type[Drawn], int, Callable[[pytest.MonkeyPatch], None]]] = {

@@ -1,6 +1,6 @@
-"""The models of cells, against yosys' own where it has some: every table entry, every mode, drawn inputs.
+"""Models of cells against yosys' own models, as far as it has some: every table entry, every mode, drawn inputs.
 
-yosys takes its models apart into gates of two inputs and flip-flops. Those run in the same machine as ours.
+yosys decomposes its models into gates of two inputs and flip-flops. Those run in the same machine as ours.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ THEIRS: dict[str, Model] = {
 def instances(
     family: str, generator: np.random.Generator
 ) -> Iterator[tuple[str, dict[str, str], dict[str, int], dict[str, int]]]:
-    """(kind, parameters, widths of inputs, of outputs)."""
+    """Yield (kind, parameters, widths of inputs, widths of outputs)."""
 
     def bits(width: int) -> str:
         return f"{width}'b" + "".join(generator.choice(["0", "1"], width))
@@ -114,7 +114,7 @@ CLOCKS = {"TRELLIS_FF": "CLK", "TRELLIS_DPR16X4": "WCK", "RAM16SDP4": "CLK"}
 
 
 def verilog(family: str) -> tuple[str, int]:
-    """A netlist of many cells, each on inputs drawn from ``x``; and the width of ``y``."""
+    """Return a netlist of many cells, each on inputs drawn from ``x``, and the width of ``y``."""
     generator = np.random.default_rng(7)
     lines, width = [], 0
     for number, (kind, parameters, ins, outs) in enumerate(instances(family, generator)):
@@ -154,11 +154,11 @@ def test_models_are_as_those_of_yosys(family: str, tmp_path: Path) -> None:
     seen = [run(tmp_path / f"{name}.json", known, width) for name, known in (("ours", models), ("theirs", THEIRS))]
     differ = np.flatnonzero((seen[0] != seen[1]).any(axis=(0, 1)))
     assert not len(differ), f"bits {differ.tolist()} of {text}"
-    assert (np.ptp(seen[0], axis=(0, 1)) > 0).mean() > 0.8  # they do something
+    assert (np.ptp(seen[0], axis=(0, 1)) > 0).mean() > 0.8  # their outputs change
 
 
 def run(netlist: Path, models: dict[str, Model], width: int) -> np.ndarray:
-    """(runs, cycles, bits) that come out, from the time at which all registers and memories have been written."""
+    """Return the outputs, (runs, cycles, bits), from the time at which all registers and memories have been written."""
     x, y = Stream("x", INPUTS, 1, signed=False), Stream("y", width, 1, signed=False)
     simulator = GateSimulator(flatten(read_netlist(netlist)), models, [x], [y], 1)
     plan = StreamPlan(

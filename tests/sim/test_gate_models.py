@@ -1,8 +1,8 @@
 # amaranth: UnusedElaboratable=no
 """Multipliers, ROMs and memories as cells of every family, in the gate-level machine, against Python's integers.
 
-So each model is compared with the behavioural twin of what yosys maps on it, and the words of ROMs are decoded from
-their parameters. ``test_gate_cells.py`` compares with yosys' own models, where it has some.
+So each model is compared with the behavioural twin that yosys maps on it, and the words of ROMs are decoded from
+their parameters. ``test_gate_cells.py`` compares with yosys' own models, as far as it has some.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CYCLES = 400
 
 
 class Ram(Component):
-    """Written and read in every cycle in which it is told to; a word that is written while it is read is anything."""
+    """Memory that is written and read when its strobes say so; a word read while it is written may be anything."""
 
     LATENCY = 1
 
@@ -53,7 +53,7 @@ class Ram(Component):
 
 
 class Bench(Component):
-    """All inputs of several blocks from the stream ``x``, all their outputs on the stream ``y``, in every cycle."""
+    """Test bench: all inputs of several blocks from the stream ``x``, all outputs on ``y``, in every cycle."""
 
     def __init__(self, blocks: Sequence[Component]) -> None:
         self.blocks = blocks
@@ -143,7 +143,7 @@ def flat_inputs(bench: Bench) -> list[Signal]:
 
 
 def drawn(bench: Bench, generator: np.random.Generator) -> list[np.ndarray]:
-    """Per input (runs, cycles): addresses of a memory from a few, at both ends and anywhere."""
+    """Draw for each input (runs, cycles): addresses of a memory from a few, at both ends and anywhere."""
     found = []
     for block, ports in zip(bench.blocks, bench.inputs, strict=True):
         depth = block.depth if isinstance(block, Ram) else len(block.words) if isinstance(block, Rom) else 0
@@ -163,7 +163,7 @@ def in_bits(values: np.ndarray, width: int) -> np.ndarray:
 
 
 def expected(block: Component, arguments: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """(runs, cycles) of what comes out some cycles later, and whether that is known."""
+    """Return (runs, cycles) of the outputs some cycles later, and whether they are known."""
     if isinstance(block, Rom):
         words = np.array(block.words, dtype=object)
         return words[arguments["addr"]], np.ones((RUNS, CYCLES), dtype=bool)

@@ -1,4 +1,4 @@
-"""Runs in lockstep: each is what other simulators say, whatever the others do."""
+"""Runs in lockstep: each agrees with other simulators, whatever the other runs do."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ from support.simulated_circuits import DEAD, RING, Adder, assert_same, stimulus
 @pytest.mark.parametrize("drawn", [Expressions, Exchanges])
 @pytest.mark.parametrize("seed", range(4))
 def test_drawn_circuits_do_what_others_say(drawn: type[Drawn], seed: int, compiled_in: Path) -> None:
-    """Each number is Verilator's; so it is Amaranth's but for a few corners: parts of a word beyond its end, and what
-    is read in a reset.
+    """Compare drawn circuits with Verilator.
+
+    So they agree with Amaranth, too, except for a few corners: parts of a word beyond its end, and what is read in a
+    reset.
     """
     circuit = drawn(seed).circuit()
     given = [words(circuit, RUNS * seed + k) for k in range(RUNS)]
@@ -38,7 +40,7 @@ def test_drawn_circuits_do_what_others_say(drawn: type[Drawn], seed: int, compil
 
 
 def test_runs_of_unlike_lengths_and_fates(compiled_in: Path) -> None:
-    """One after a false start, one that hangs, one without tokens, one that is cut off, and more than fit at once."""
+    """Run one with a false start, one that hangs, one without tokens, one cut off, and more than fit at once."""
     simulator = LockstepSimulator.build(DEAD.circuit(), compiled_in)
     cases = [
         stimulus(DEAD, 7, seed=1, false_start=3, patience=20),

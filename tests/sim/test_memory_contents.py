@@ -1,4 +1,4 @@
-"""Initial contents as constant arrays; that they mean the same is shown in ``test_engines.py``."""
+"""Initial contents as constant arrays; ``test_engines.py`` shows that they mean the same."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_looks_different_is_left_alone(unlike: str) -> None:
 
 
 def test_a_large_memory_takes_many_lines() -> None:
-    """Verilator reads at most 40,000 tokens on a line."""
+    """Break the lines: Verilator reads at most 40,000 tokens per line."""
     words = "".join(f"    m[{k}] = 16'h{k + 1:04x};\n" for k in range(20_000))
     rewritten = as_constants(f"  reg [15:0] m [19999:0];\n  initial begin\n{words}  end\n")
     assert max(map(len, rewritten.splitlines())) < 300

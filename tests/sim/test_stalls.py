@@ -1,4 +1,4 @@
-"""Stall patterns: what they promise, and that a seed keeps its meaning."""
+"""Stall patterns: their properties, and that a seed keeps its meaning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_hw_sim import stalls
 
 
 def runs(trace: np.ndarray) -> list[tuple[bool, int]]:
-    """(value, length) of the runs of equal values."""
+    """Return (value, length) of the runs of equal values."""
     edges = np.flatnonzero(np.diff(trace)) + 1
     return [(bool(part[0]), len(part)) for part in np.split(trace, edges) if len(part)]
 

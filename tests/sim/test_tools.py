@@ -1,4 +1,4 @@
-"""Finding and running external tools, with stand-ins for the tools."""
+"""Search for external tools and their calls, with stand-ins for the tools."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shell(text: str, folder: Path, name: str = "tool") -> Command:
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
-    """No tool is named, none is on PATH, no wheel is installed."""
+    """Set up a machine on which no tool is named, none is on PATH, and no wheel is installed."""
     for known in tools.CATALOGUE.values():
         monkeypatch.delenv(known.variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
@@ -121,11 +121,11 @@ def test_the_first_run_of_a_wheel_is_announced_once(monkeypatch: pytest.MonkeyPa
     stand_in = program(tmp_path, "stand_in", f"open({str(cached)!r}, 'w')")
     wheel = tools.CATALOGUE["yosys"].wheel
     tool = Tool("yosys", (str(stand_in),), "wheel", wheel=wheel)
-    told: list[Tool] = []
+    first_runs: list[Tool] = []
     assert tools.is_first_run(tool)
     for _ in range(2):
-        tools.run(tool, [], cwd=tmp_path, log=tmp_path / "log", on_first_run=told.append)
-    assert told == [tool]
+        tools.run(tool, [], cwd=tmp_path, log=tmp_path / "log", on_first_run=first_runs.append)
+    assert first_runs == [tool]
     assert not tools.is_first_run(tool)
     assert not tools.is_first_run(Tool("yosys", (str(stand_in),), "PATH"))
 
@@ -134,7 +134,7 @@ def test_the_first_run_of_a_wheel_is_announced_once(monkeypatch: pytest.MonkeyPa
 def test_a_first_run_may_fail_if_it_translates(
     translates: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """icepack knows no ``--version``."""
+    """Check a program without ``--version``, such as icepack."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cached = tmp_path / "translated"
     monkeypatch.setattr(tools, "_translated", lambda wheel: cached)
@@ -176,7 +176,7 @@ def test_a_failure_quotes_the_last_lines(tmp_path: Path) -> None:
     assert str(failure).startswith(f"tool failed (exit code 3); its output is in {tmp_path / 'tool.log'}\nline 29")
 
 
-def test_a_killed_tool_is_told_from_a_failed_one(tmp_path: Path) -> None:
+def test_a_killed_tool_differs_from_a_failed_one(tmp_path: Path) -> None:
     with pytest.raises(ToolFailed, match="killed by SIGKILL, perhaps for want of memory"):
         execute([shell("kill -9 $$", tmp_path)])
 
@@ -205,7 +205,7 @@ def test_ctrl_c_ends_every_child(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["_start", "poll"])
 def test_ctrl_c_at_the_worst_moment(moment: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """When a program has begun and is not yet written down; while ``Popen`` holds its lock."""
+    """Interrupt when a program has begun and is not yet recorded, and while ``Popen`` holds its lock."""
     whose = process if moment == "_start" else subprocess.Popen
     usual, passed = getattr(whose, moment), []
 
@@ -266,7 +266,7 @@ def test_a_lock_keeps_others_waiting(tmp_path: Path) -> None:
 
 
 def _gone(process: int) -> bool:
-    """Within a second; a zombie counts as gone, for nobody may be there to collect it."""
+    """Return whether a process ends within a second. A zombie counts as ended, because nobody may collect it."""
     for _ in range(100):
         try:
             if Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":

@@ -1,4 +1,4 @@
-"""A waveform shows the window asked for, at the times that were promised."""
+"""A waveform shows the requested window, at the documented times."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STIMULUS = Stimulus(
 
 
 def values_in(vcd: str, signal: str) -> dict[int, int]:
-    """time -> value of a signal, at every time in the file; 0 where it has none."""
+    """Return time -> value of a signal, at every time in the file; 0 where it has no value."""
     key = re.search(rf"\$var wire +\d+ (\S+) {signal}(?: \[\d+:0\])? \$end", vcd)
     assert key is not None, f"{signal} is not in the file"
     value, values = 0, {}
@@ -52,7 +52,7 @@ def test_the_window_and_nothing_else_is_written(compiled_in: Path, tmp_path: Pat
     assert min(clock) == 20 * CYCLE_NS
     assert max(clock) == 49 * CYCLE_NS + CYCLE_NS // 2
     assert [clock[t] for t in sorted(clock)] == [0, 1] * 30
-    # A transfer is what valid and ready say while the clock is low.
+    # valid and ready, sampled while the clock is low, make a transfer
     transfers = {t // CYCLE_NS: payload[t] for t in clock if t % CYCLE_NS == 0 and valid[t] and ready[t]}
     sums = zip(seen.cycles_of["sum"].tolist(), seen.tokens["sum"][:, 0].tolist(), strict=True)
     assert transfers == {cycle: value for cycle, value in sums if cycle >= 20}
@@ -60,7 +60,7 @@ def test_the_window_and_nothing_else_is_written(compiled_in: Path, tmp_path: Pat
 
 
 def test_what_was_decoded_is_what_was_recorded(compiled_in: Path, tmp_path: Path) -> None:
-    """Negative integers too; a token that nobody wanted has no golden beside it."""
+    """Check negative integers, too, and that a token without an expected value has no golden value next to it."""
     circuit, file = Adder(lanes=1, bits=8, is_signed=True, depth=2).circuit(), tmp_path / "waves.vcd"
     stimulus = replace(STIMULUS, tokens={"a": np.arange(-30, 30)[:, None], "b": np.full((60, 1), -7)})
     seen = write_vcd(circuit, stimulus, file, compiled_in, first=0, last=59)
@@ -78,7 +78,7 @@ def test_what_was_decoded_is_what_was_recorded(compiled_in: Path, tmp_path: Path
                 assert (wanted[at] - (1 << 64) if wanted[at] >> 63 else wanted[at]) == value + 1
     fires = values_in(vcd, "add_fires")
     assert [t // CYCLE_NS for t in fires if fires[t] and not t % CYCLE_NS] == [c for c in seen.fires["add"] if c >= 10]
-    # The circuit's own signals are as they were.
+    # The circuit's own signals are unchanged.
     assert values_in(vcd, "sum_valid")[int(seen.cycles_of["sum"][0]) * CYCLE_NS] == 1
 
 

@@ -1,4 +1,4 @@
-"""A feedback register passes all numbers but one, and its circuit passes those that are foretold."""
+"""An LFSR runs through all numbers but one, and its circuit runs through the predicted ones."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ def test_all_numbers_but_one_are_passed(width: int) -> None:
 
 @pytest.mark.parametrize("width", range(2, 33))
 def test_no_width_has_a_shorter_round(width: int) -> None:
-    """Without passing the numbers one by one: x, modulo the polynomial of the taps, is 1 after a whole round and not
-    after the round divided by any of its primes."""
+    """Check the period without running through it.
+
+    x, modulo the polynomial of the taps, is 1 after a whole round and not after the round divided by any of its primes.
+    """
     polynomial = sum(1 << tap for tap in lfsr_counter._TAPS[width]) | 1
     assert polynomial.bit_length() == width + 1
     assert power_of_x(2**width - 1, polynomial) == 1
@@ -30,7 +32,7 @@ def test_no_width_has_a_shorter_round(width: int) -> None:
 
 
 def power_of_x(exponent: int, modulus: int) -> int:
-    """Of polynomials whose coefficients are bits."""
+    """Return a power of x, for polynomials whose coefficients are bits."""
     found = 1
     for bit in f"{exponent:b}":
         square = sum(1 << 2 * k for k in range(found.bit_length()) if found >> k & 1) << int(bit)
