@@ -107,7 +107,7 @@ class CompiledSimulator:
         stimulus.check(self.circuit)
         if wave is not None:
             if not self.traced:
-                raise ValueError("this library was compiled without waveforms")
+                raise ValueError("this library was compiled without waveforms; it must be built with `traced`")
             wave.open("w").close()  # Verilator would not report a file that it cannot write
             stimulus = replace(stimulus, cycles=min(stimulus.cycles, window[1]))
         handle = self._c.simulation_open(str(wave).encode() if wave else None)

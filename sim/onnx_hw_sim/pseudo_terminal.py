@@ -90,7 +90,7 @@ class PseudoTerminal:
             return os.read(self._master, 4096)
         except BlockingIOError:
             return b""
-        except OSError:  # nobody has the other end open
+        except OSError:  # no program has the other end open
             return b""
 
     def _write(self, data: bytes) -> int:

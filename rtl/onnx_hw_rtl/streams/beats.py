@@ -38,7 +38,7 @@ class BeatArbiter(Component):
         self.turns, self.rounds = tuple(turns[:period]), count // period
         self.streams = 1 + max(stream for stream, _ in turns)
         longest = max(beats for _, beats in turns)
-        # of the longest turn; shorter turns start within it
+        # states of a counter through the longest turn; shorter turns start within it
         self._places = tuple(islice(states(width_for(longest)), longest))
         super().__init__({"step": In(1), "stream": Out(_numbers(self.streams)), "first": Out(1), "last": Out(1)})
 

@@ -59,7 +59,11 @@ class Core(Component):
         outbox = self.outboxes[output]
         outbox.forward, outbox.back = visible_after - outbox.visible_after, credit_return - 1
         if min(outbox.forward, outbox.back) < 0:
-            raise ValueError(f"nobody is nearer than a neighbour: {visible_after} and {credit_return} cycles")
+            least = outbox.visible_after
+            raise ValueError(
+                f"V must be {least} cycles or more and a credit must return after 1 or more, as for a neighbour, "
+                f"not {visible_after} and {credit_return}"
+            )
 
     def begin(self) -> Module:
         """Return a module in which every outbox drives its port."""

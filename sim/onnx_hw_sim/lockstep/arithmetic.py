@@ -68,7 +68,7 @@ def results(cell: WordCell, of: Words) -> list[str]:
     """
     compute = _KINDS.get(cell.kind)
     if compute is None:
-        raise UnsupportedCircuit(f"a cell {cell.kind}")
+        raise UnsupportedCircuit(f"a cell {cell.kind} is not known")
     return compute(CellOperands(cell, of))
 
 
@@ -208,9 +208,9 @@ def _shift_right(cell: CellOperands) -> list[str]:
 
 
 def _shift(cell: CellOperands) -> list[str]:
-    """Shift right, or left if ``B`` is negative."""
+    """Shift right. A signed ``B``, which would also shift left, is not supported."""
     if cell.cell.number("B_SIGNED"):
-        raise UnsupportedCircuit("a shift that goes either way")
+        raise UnsupportedCircuit("a shift in both directions is not supported")
     return _shift_right(cell)
 
 
@@ -237,7 +237,7 @@ def _amount(cell: CellOperands, bits: Sequence[Bit]) -> str:
     """Return the amount of a shift, an unsigned number; of more than 31 bits it only matters whether it is large."""
     if len(bits) < WORD:
         return cell.of.word(bits)
-    raise UnsupportedCircuit(f"a shift by a number of {len(bits)} bits")
+    raise UnsupportedCircuit(f"a shift by a number of {len(bits)} bits is not supported")
 
 
 def _wide(parts: Sequence[str]) -> str:

@@ -88,7 +88,7 @@ class LockstepSimulator:
             ValueError: a stimulus does not fit the circuit, or there are too many.
         """
         if len(stimuli) > RUNS:
-            raise ValueError(f"at most {RUNS} runs at once, not {len(stimuli)}")
+            raise ValueError(f"there must be at most {RUNS} runs at once, not {len(stimuli)}")
         for stimulus in stimuli:
             stimulus.check(self.circuit)
         handle = self._c.lockstep_open(self._tables.ctypes.data, RESET_CYCLES, self.circuit.reset_delay)

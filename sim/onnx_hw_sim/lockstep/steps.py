@@ -111,7 +111,7 @@ def _drives(of: Words, cell: WordCell) -> list[int]:
         return [of.drive(data[k : k + width]) for k in range(0, len(data), width)]
     pins = [cell.pins[name] for name in OUTPUTS if name in cell.pins]
     if len(pins) != 1:
-        raise UnsupportedCircuit(f"a cell {cell.kind}")
+        raise UnsupportedCircuit(f"a cell {cell.kind} is not known")
     return [of.drive(pins[0])]
 
 
@@ -141,9 +141,9 @@ _REGISTERS = {"$dff", "$dffe", "$sdff", "$sdffe", "$sdffce"}
 
 def _register(of: Words, netlist: WordNetlist, cell: WordCell, out: int) -> Step:
     if cell.kind not in _REGISTERS:
-        raise UnsupportedCircuit(f"a cell {cell.kind}")
+        raise UnsupportedCircuit(f"a cell {cell.kind} is not known")
     if list(cell.pins["CLK"]) != list(netlist.clock) or not cell.number("CLK_POLARITY"):
-        raise UnsupportedCircuit("a second clock")
+        raise UnsupportedCircuit("a second clock is not supported")
 
     def write(names: Sequence[str]) -> list[str]:
         values = of.all_of(cell.pins["D"])
@@ -187,9 +187,9 @@ def _memory(cycle: Cycle, netlist: WordNetlist, cell: WordCell, outs: Sequence[i
     reading, writing = cell.number("RD_PORTS"), cell.number("WR_PORTS")
     depth = 1 << address
     if depth * words(width) > MAX_MEMORY_WORDS:
-        raise UnsupportedCircuit(f"a memory of {address} address bits")
+        raise UnsupportedCircuit(f"a memory of {address} address bits is too large")
     if cell.number("OFFSET") or cell.number("RD_WIDE_CONTINUATION") or cell.number("WR_WIDE_CONTINUATION"):
-        raise UnsupportedCircuit("a memory with ports of several widths")
+        raise UnsupportedCircuit("a memory with ports of several widths is not supported")
     contents = _contents(cell.parameters["INIT"], width, cell.number("SIZE"), depth)
     memory = MemoryStep(width, depth, contents, kept=writing > 0)
     cycle.memories.append(memory)
@@ -226,7 +226,7 @@ def _of_port(cell: WordCell, pin: str, port: int, width: int) -> Sequence[Bit]:
 def _clocked(netlist: WordNetlist, cell: WordCell, side: str, port: int) -> None:
     clock = _of_port(cell, f"{side}_CLK", port, 1)
     if list(clock) != list(netlist.clock) or not _flag(cell, f"{side}_CLK_POLARITY", port):
-        raise UnsupportedCircuit("a memory with a second clock")
+        raise UnsupportedCircuit("a memory with a second clock is not supported")
 
 
 def _read_port(cycle: Cycle, netlist: WordNetlist, cell: WordCell, number: int, port: int, out: int) -> Step:
@@ -240,7 +240,9 @@ def _read_port(cycle: Cycle, netlist: WordNetlist, cell: WordCell, number: int, 
         writers = cell.number("WR_PORTS")
         seen_at_once = cell.number("RD_TRANSPARENCY_MASK") >> port * writers & mask(writers)
         if any(reset not in ("0", "x") for reset in resets) or seen_at_once:
-            raise UnsupportedCircuit("a memory with a reset, or one that shows what is written at once")
+            raise UnsupportedCircuit(
+                "a memory with a reset, or one that shows a written word at once, is not supported"
+            )
 
     def write(names: Sequence[str]) -> list[str]:
         where = _place(of, memory, address)
