@@ -17,7 +17,7 @@ from onnx_hw_sim.shared_library import VERILOG, CppToolchain, build_library
 from onnx_hw_tools.tools import Tool
 
 _NO_END = 2**62  # cycles
-SLICE = 50_000  # cycles between two checks for Ctrl-C
+CYCLES_PER_CALL = 50_000  # cycles between two checks for Ctrl-C
 
 
 class SimulationError(Exception):
@@ -121,7 +121,7 @@ class CompiledSimulator:
             status = _Status.GO_ON
             until = 0
             while status == _Status.GO_ON:
-                until += SLICE
+                until += CYCLES_PER_CALL
                 status = self._advance(handle, until, stimulus.cycles, stimulus.patience, stimulus.tail)
                 if progress is not None:
                     progress(self._c.simulation_cycle(handle))

@@ -19,7 +19,7 @@ from onnx_hw_sim.circuit import Recording
 
 __all__ = ["WaveScope", "decode", "write_save_file"]
 
-LANES_LISTED = 8
+MAX_LISTED_LANES = 8
 """Number of lanes of a stream that the save file lists; the VCD has all of them."""
 
 SIGNED_DECIMAL, BINARY, COMMENT = "@420", "@28", "@200"  # GTKWave's flags of a row
@@ -84,7 +84,7 @@ def write_save_file(
         for label, _ in scope.engines:
             rows += [BINARY, f"{plain(scope.name)}.{plain(label)}_fires"]
         for label, stream in scope.streams:
-            for kind in ("token", *(f"lane{k}" for k in range(min(LANES_LISTED, lanes[stream])))):
+            for kind in ("token", *(f"lane{k}" for k in range(min(MAX_LISTED_LANES, lanes[stream])))):
                 rows += [SIGNED_DECIMAL, f"{plain(scope.name)}.{plain(label)}_{kind}[{_BITS - 1}:0]"]
     file.write_text("\n".join(rows) + "\n", encoding="utf-8")
 

@@ -62,7 +62,7 @@ SEVERAL = {
     "by channels": (alone(Concat((A, B), 2), EvenFolding(1), 1), 2),
     "one behind the other": (alone(Concat((A, A, A), 0), EvenFolding(2), 1), 3),
     "weights first": (alone(MatMul(A, Tensor((1, 3, 2), Int(3))), MatMulFolding(1, 1), 1), 2),
-    "no rhythm": (paths(), BeatArbiter.MOST_IN_LOGIC + 1),
+    "no rhythm": (paths(), BeatArbiter.MAX_TURNS_IN_LOGIC + 1),
 }
 """Several streams in, and how many turns of theirs have to be kept at least."""
 

@@ -34,14 +34,14 @@ class Multiplier(Component):
     """
 
     LATENCY = 3
-    WIDEST = 18
+    MAX_BITS = 18
 
     def __init__(
         self, a_bits: int, b_bits: int, *, a_signed: bool = True, b_signed: bool = True, delayed: bool = False
     ) -> None:
         for name, bits in (("a", a_bits), ("b", b_bits)):
-            if not 1 <= bits <= self.WIDEST:
-                raise ValueError(f"operand {name} must have 1..{self.WIDEST} bits, not {bits}")
+            if not 1 <= bits <= self.MAX_BITS:
+                raise ValueError(f"operand {name} must have 1..{self.MAX_BITS} bits, not {bits}")
         self._delayed = delayed
         a, b = Shape(a_bits, a_signed), Shape(b_bits, b_signed)
         super().__init__({"a": In(a), "b": In(b), "p": Out(product_shape(a, b))})
@@ -79,13 +79,13 @@ class WideMultiplier(Component):
         p: the product, signed if one of the operands is.
     """
 
-    LIMB = Multiplier.WIDEST
-    WIDEST = 2 * LIMB
+    LIMB = Multiplier.MAX_BITS
+    MAX_BITS = 2 * LIMB
 
     def __init__(self, a_bits: int, b_bits: int, *, a_signed: bool = True, b_signed: bool = True) -> None:
         for name, bits in (("a", a_bits), ("b", b_bits)):
-            if not 1 <= bits <= self.WIDEST:
-                raise ValueError(f"operand {name} must have 1..{self.WIDEST} bits, not {bits}")
+            if not 1 <= bits <= self.MAX_BITS:
+                raise ValueError(f"operand {name} must have 1..{self.MAX_BITS} bits, not {bits}")
         a, b = Shape(a_bits, a_signed), Shape(b_bits, b_signed)
         self.dsp, self.LATENCY = self.parts(a_bits, b_bits), self.latency(a_bits, b_bits)
         super().__init__({"a": In(a), "b": In(b), "p": Out(product_shape(a, b))})

@@ -22,7 +22,7 @@ its pixel.
 class LoopTable(Rom):
     """Memory that stays in look-up tables up to a greater depth than others, because it is narrow."""
 
-    DEEPEST_IN_LOGIC = 256
+    MAX_WORDS_IN_LOGIC = 256
 
 
 class LaneSelection:

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 __all__ = ["InputWindow", "OutputWindow"]
 
-_WORD = 4  # bytes per word
+_WORD_BYTES = 4
 
 
 class InputWindow(Component):
@@ -29,9 +29,9 @@ class InputWindow(Component):
         self.size, self.window = size, window
         super().__init__(
             {
-                "address": In(range(window // _WORD)),
-                "data": In(8 * _WORD),
-                "lanes": In(_WORD),
+                "address": In(range(window // _WORD_BYTES)),
+                "data": In(8 * _WORD_BYTES),
+                "lanes": In(_WORD_BYTES),
                 "send": In(1),
                 "free": Out(1),
                 "o": Out(stream.Signature(8)),
@@ -40,7 +40,7 @@ class InputWindow(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.memory = ram = memory.Memory(shape=8 * _WORD, depth=2 * self.window // _WORD, init=[])
+        m.submodules.memory = ram = memory.Memory(shape=8 * _WORD_BYTES, depth=2 * self.window // _WORD_BYTES, init=[])
         write, read = ram.write_port(granularity=8), ram.read_port()
         sent, passed = Signal(2), Signal(2)  # numbers of frames, modulo 4
         index, shown = Signal(range(self.window)), Signal()
@@ -51,7 +51,7 @@ class InputWindow(Component):
             self.free.eq(~full),
             write.addr.eq(Cat(self.address, sent[0])),
             write.data.eq(self.data),
-            write.en.eq(self.lanes & self.free.replicate(_WORD)),
+            write.en.eq(self.lanes & self.free.replicate(_WORD_BYTES)),
             read.addr.eq(Cat(index[2:], passed[0])),
             read.en.eq(1),
             self.o.payload.eq(read.data.word_select(index[:2], 8)),
@@ -87,8 +87,8 @@ class OutputWindow(Component):
             {
                 "i": In(stream.Signature(8)),
                 "last": In(1),
-                "address": In(range(window // _WORD)),
-                "data": Out(8 * _WORD),
+                "address": In(range(window // _WORD_BYTES)),
+                "data": Out(8 * _WORD_BYTES),
                 "ready": Out(1),
                 "take": In(1),
             }
@@ -96,7 +96,7 @@ class OutputWindow(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.memory = ram = memory.Memory(shape=8 * _WORD, depth=2 * self.window // _WORD, init=[])
+        m.submodules.memory = ram = memory.Memory(shape=8 * _WORD_BYTES, depth=2 * self.window // _WORD_BYTES, init=[])
         write, read = ram.write_port(granularity=8), ram.read_port()
         come, taken = Signal(2), Signal(2)  # numbers of frames, modulo 4
         index, written = Signal(range(self.window)), Signal()
@@ -104,7 +104,7 @@ class OutputWindow(Component):
             self.i.ready.eq(come != taken ^ 0b10),
             written.eq(self.i.valid & self.i.ready),
             write.addr.eq(Cat(index[2:], come[0])),
-            write.data.eq(self.i.payload.replicate(_WORD)),
+            write.data.eq(self.i.payload.replicate(_WORD_BYTES)),
             write.en.eq(written << index[:2]),
             read.addr.eq(Cat(self.address, taken[0])),
             read.en.eq(1),

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 __all__ = ["CobsDecoder", "CobsEncoder"]
 
-_FULL = 255  # the code of a run of 254 bytes that no zero follows
+_FULL_RUN_CODE = 255  # the code of a run of 254 bytes that no zero follows
 
 
 class CobsDecoder(Component):
@@ -45,7 +45,7 @@ class CobsDecoder(Component):
             m.d.sync += count.eq(count + 1)
         with m.If(passes & (at_code | is_zero)):
             m.d.sync += [count.eq(1), code.eq(self.byte | is_zero)]  # a packet begins where a run has ended
-            m.d.sync += zero.eq(~is_zero & (self.byte != _FULL))
+            m.d.sync += zero.eq(~is_zero & (self.byte != _FULL_RUN_CODE))
         return m
 
 
@@ -66,7 +66,7 @@ class CobsEncoder(Component):
         code = Signal(8, init=1)  # number of bytes of the run so far, plus one
         ended = Signal()  # the last byte of the packet has been sent
         closed = Signal()  # the last code has been sent, too
-        full, by_code, passes = code == _FULL, Signal(), Signal()
+        full, by_code, passes = code == _FULL_RUN_CODE, Signal(), Signal()
         m.d.comb += [
             by_code.eq(Mux(ended, ~closed, i.payload == 0) | full),
             passes.eq(o.valid & o.ready),

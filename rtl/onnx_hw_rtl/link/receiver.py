@@ -14,8 +14,8 @@ from onnx_hw_rtl.link.crc import Crc16
 
 __all__ = ["LinkReceiver"]
 
-_HEADER = 3  # bytes of a header: kind, number, the next result that the host waits for
-_MIN_PACKET_BYTES = _HEADER + 2  # with the CRC
+_HEADER_BYTES = 3  # kind, number, the next result that the host waits for
+_MIN_PACKET_BYTES = _HEADER_BYTES + 2  # with the CRC
 _KIND_BITS = max(FromHost).bit_length()  # higher bits are ignored
 
 
@@ -58,7 +58,7 @@ class LinkReceiver(Component):
             behind.eq(self.expected - number),
             crc.byte.eq(self.byte),
             crc.strobe.eq(self.strobe),
-            write.eq(self.strobe & come[_HEADER - 1] & is_data & in_turn),
+            write.eq(self.strobe & come[_HEADER_BYTES - 1] & is_data & in_turn),
             right.eq(self.end & self.whole & crc.match & come[-1]),
         ]
         with m.If(self.strobe):

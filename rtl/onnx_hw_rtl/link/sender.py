@@ -14,7 +14,7 @@ from onnx_hw_rtl.link.crc import Crc16
 
 __all__ = ["LinkSender"]
 
-_HEADER = 4  # bytes of a header: kind, number, the number of the next packet of data, credit
+_HEADER_BYTES = 4  # kind, number, the number of the next packet of data, credit
 
 
 class LinkSender(Component):
@@ -45,7 +45,7 @@ class LinkSender(Component):
         m.submodules.crc = ResetInserter(idle)(crc := Crc16())
         # One of these is high, or ``idle``: the bytes of a header one after the other, the payload, the bytes of the
         # CRC.
-        header, in_payload, crc_high, crc_low = Signal(_HEADER), Signal(), Signal(), Signal()
+        header, in_payload, crc_high, crc_low = Signal(_HEADER_BYTES), Signal(), Signal(), Signal()
         byte, sent, second, reads, shown = Signal(8), Signal(), Signal(), Signal(), Signal()
         kind = Signal(3)
         following = Signal(8)  # number of the result that is sent now or next

@@ -9,7 +9,7 @@ from onnx_hw_rtl.parts import lfsr_counter
 
 __all__ = ["FrameTimestamps"]
 
-_BYTES = 4  # bytes of a time
+_TIME_BYTES = 4
 _NUMBER_BITS = 8
 
 
@@ -40,15 +40,15 @@ class FrameTimestamps(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        clock, carry, place, lowest = Signal(8 * _BYTES), Signal(), Signal(range(_BYTES)), Signal()
+        clock, carry, place, lowest = Signal(8 * _TIME_BYTES), Signal(), Signal(range(_TIME_BYTES)), Signal()
         total = clock[:8] + Cat(carry & ~lowest, 0, lowest)
         m.d.sync += [
             Cat(clock, carry).eq(Cat(clock[8:], total)),
             place.eq(_following(place)),
-            lowest.eq(place == _BYTES - 2),
+            lowest.eq(place == _TIME_BYTES - 2),
         ]
 
-        times, index = Signal(), Signal(range(2 * _BYTES))  # the first byte has passed; index of the byte after it
+        times, index = Signal(), Signal(range(2 * _TIME_BYTES))  # the first byte has passed; index of the byte after it
         first, second = times & ~index[-1], times & index[-1]
         told = Signal()
         m.d.comb += [self.last.eq(index.all()), told.eq(self.passes & self.last)]
@@ -78,7 +78,7 @@ class FrameTimestamps(Component):
         self, m: Module, name: str, event: Value, clock: Value, place: Value, lowest: Value, asked: Value
     ) -> tuple[Value, Value]:
         """Return (next byte of the time of an event, whether its first byte has yet to come)."""
-        row = Signal(8 * _BYTES, name=name)
+        row = Signal(8 * _TIME_BYTES, name=name)
         waits, comes, at = Signal(name=f"{name}_waits"), Signal(name=f"{name}_comes"), Signal(2, name=f"{name}_at")
         due, enters = waits | event, Signal(name=f"{name}_in")
         m.d.comb += enters.eq(Mux(lowest, due, comes))

@@ -9,9 +9,9 @@ import amaranth
 from amaranth.back.rtlil import ModuleEmitter
 from amaranth.hdl import MemoryData, Shape
 
-__all__ = ["REPLACED_IN", "write_memories_as_words"]
+__all__ = ["REPLACED_VERSIONS", "write_memories_as_words"]
 
-REPLACED_IN = ("0.5.8", "0.5.9", "0.5.10")
+REPLACED_VERSIONS = ("0.5.8", "0.5.9", "0.5.10")
 """Versions of Amaranth whose writer of memories is replaced here. Any other version keeps its own."""
 
 
@@ -22,7 +22,7 @@ def write_memories_as_words() -> None:
     Amaranth creates a net for every bit of a memory, of which a network has millions, and a constant for every word.
     The text of the netlist stays the same; it is only written faster.
     """
-    if amaranth.__version__ in REPLACED_IN:
+    if amaranth.__version__ in REPLACED_VERSIONS:
         ModuleEmitter.emit_memory = _emit_memory
         MemoryData.Init.__setitem__ = _set_word
 

@@ -18,9 +18,9 @@ class Rom(Component):
     """Read-only memory: ``data = words[addr]``, ``LATENCY`` cycles later; one word per cycle, no reset.
 
     It consists of block RAMs with their own output register, whose clock-to-output time of 0.9 ns (on ECP5) leaves the
-    rest of the cycle to the logic behind it (5.6 ns without the register). A memory of up to ``DEEPEST_IN_LOGIC`` words
-    is made of look-up tables, because a block RAM is at most 36 bits wide; so is a memory of up to ``SMALLEST_BLOCK``
-    bits.
+    rest of the cycle to the logic behind it (5.6 ns without the register). A memory of at most ``MAX_WORDS_IN_LOGIC``
+    words is made of look-up tables, because a block RAM is at most 36 bits wide; so is a memory of at most
+    ``MAX_BITS_BELOW_BLOCK`` bits.
 
     Args:
         width: bits per word.
@@ -34,8 +34,8 @@ class Rom(Component):
     """
 
     LATENCY = 2
-    DEEPEST_IN_LOGIC = 32
-    SMALLEST_BLOCK = 1024
+    MAX_WORDS_IN_LOGIC = 32
+    MAX_BITS_BELOW_BLOCK = 1024
     BITS_IN_LOGIC = 4608
 
     def __init__(self, width: int, words: Sequence[int], *, in_logic: bool | None = None) -> None:
@@ -45,7 +45,7 @@ class Rom(Component):
             if not -(1 << (width - 1)) <= word < 1 << width:
                 raise ValueError(f"every word must fit in {width} bits; word {index} is {word}")
         self.width = width
-        small = len(words) <= self.DEEPEST_IN_LOGIC or width * len(words) <= self.SMALLEST_BLOCK
+        small = len(words) <= self.MAX_WORDS_IN_LOGIC or width * len(words) <= self.MAX_BITS_BELOW_BLOCK
         self._in_logic = small if in_logic is None else in_logic
         self.words = tuple(int(word) & ((1 << width) - 1) for word in words)
         super().__init__({"addr": In(max(1, (len(words) - 1).bit_length())), "data": Out(width)})

@@ -12,7 +12,7 @@ from onnx_hw_rtl.parts.delay_line import delayed
 
 __all__ = ["Table"]
 
-LARGEST_IN_LOGIC = 16
+MAX_WORDS_IN_LOGIC = 16
 
 
 class Table(Component):
@@ -35,7 +35,7 @@ class Table(Component):
         m = Module()
         if len(set(self.words)) == 1:
             m.d.comb += self.data.eq(self.words[0])
-        elif len(self.words) <= LARGEST_IN_LOGIC:
+        elif len(self.words) <= MAX_WORDS_IN_LOGIC:
             word = Signal(self.width, reset_less=True)
             with m.Switch(delayed(m, self.index, 1, "index")):
                 for k, value in enumerate(self.words):

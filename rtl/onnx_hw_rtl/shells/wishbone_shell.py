@@ -18,7 +18,7 @@ __all__ = ["BusRegister", "Control", "Status", "WishboneShell"]
 RESTART_CYCLES = 4
 """Cycles for which the network is reset."""
 
-_WORD = 4  # bytes per word
+_WORD_BYTES = 4
 
 
 class BusRegister(IntEnum):
@@ -67,14 +67,14 @@ class WishboneShell(Component):
 
     def __init__(self, network: Component, link: Link) -> None:
         self.network, self.link = network, link
-        most = max(link.input_bytes, link.output_bytes + TRAILER, _WORD * (BusRegister.DIGEST + 4))
+        most = max(link.input_bytes, link.output_bytes + TRAILER, _WORD_BYTES * (BusRegister.DIGEST + 4))
         self.window = 1 << (most - 1).bit_length()
         super().__init__(
             {
                 **{f"wb_{name}_i": In(1) for name in ("cyc", "stb", "we")},
-                "wb_adr_i": In(range(4 * self.window // _WORD)),
+                "wb_adr_i": In(range(4 * self.window // _WORD_BYTES)),
                 "wb_dat_i": In(32),
-                "wb_sel_i": In(_WORD),
+                "wb_sel_i": In(_WORD_BYTES),
                 "wb_ack_o": Out(1),
                 "wb_dat_o": Out(32),
                 "irq": Out(1),
@@ -130,7 +130,7 @@ class WishboneShell(Component):
         with m.Elif((into.send & ~into.free) | (out.take & ~out.ready) | (into.lanes.any() & ~into.free)):
             m.d.sync += refused.eq(1)
 
-        digest = [int.from_bytes(link.digest[at : at + _WORD], "little") for at in range(0, 16, _WORD)]
+        digest = [int.from_bytes(link.digest[at : at + _WORD_BYTES], "little") for at in range(0, 16, _WORD_BYTES)]
         registers = Array([link.input_bytes, link.output_bytes, Cat(into.free, out.ready, refused), 0, *digest])
         shown, in_window = Signal(32), Signal()
         m.d.sync += [

@@ -30,7 +30,7 @@ class BeatArbiter(Component):
         first, last: the current beat is the first or the last one of a frame.
     """
 
-    MOST_IN_LOGIC = 16
+    MAX_TURNS_IN_LOGIC = 16
 
     def __init__(self, turns: Sequence[tuple[int, int]]) -> None:
         count = len(turns)
@@ -70,7 +70,7 @@ class BeatArbiter(Component):
         """Return the next turn: the place at which it begins, and the number of its stream above it."""
         words = [stream << width | self._places[-beats] for stream, beats in (*self.turns[1:], self.turns[0])]
         shape = width + (self.streams - 1 or 1).bit_length()
-        if len(words) > self.MOST_IN_LOGIC:
+        if len(words) > self.MAX_TURNS_IN_LOGIC:
             m.submodules.memory = rom = memory.Memory(shape=shape, depth=len(words), init=words)
             port = rom.read_port()
             m.d.comb += port.addr.eq(turn)

@@ -17,7 +17,7 @@ from onnx_hw_sim.payload import unpack
 from onnx_hw_sim.shared_library import VERILOG
 from onnx_hw_tools.tools import Tool
 
-SLICE = 20_000  # cycles between two checks for Ctrl-C
+CYCLES_PER_CALL = 20_000  # cycles between two checks for Ctrl-C
 
 
 class _Status(IntEnum):
@@ -96,7 +96,7 @@ class LockstepSimulator:
             raise MemoryError
         try:
             keep = [self._connect(handle, k, stimulus) for k, stimulus in enumerate(stimuli)]
-            while (more := self._c.lockstep_advance(handle, SLICE)) > 0:
+            while (more := self._c.lockstep_advance(handle, CYCLES_PER_CALL)) > 0:
                 pass
             del keep
             if more < 0:

@@ -25,10 +25,10 @@ def test_copies() -> None:
 def test_memories_and_tables() -> None:
     shapes = tuple((geometry.depth, geometry.width) for geometry in GEOMETRIES)
     assert ecp5_cost.BLOCK_RAMS == requantization.BLOCK_RAMS == shapes
-    assert (yosys_mapping.DEEPEST_ROM, yosys_mapping.SMALLEST_ROM) == (Rom.DEEPEST_IN_LOGIC, Rom.SMALLEST_BLOCK)
+    assert (yosys_mapping.DEEPEST_ROM, yosys_mapping.SMALLEST_ROM) == (Rom.MAX_WORDS_IN_LOGIC, Rom.MAX_BITS_BELOW_BLOCK)
     assert requantization.BITS_IN_LOGIC == Rom.BITS_IN_LOGIC
-    assert blocks.MAX_GATE_TABLE_WORDS == table.LARGEST_IN_LOGIC
-    assert rearrange_plan.DEEPEST_IN_LOGIC == gather.LoopTable.DEEPEST_IN_LOGIC
+    assert blocks.MAX_GATE_TABLE_WORDS == table.MAX_WORDS_IN_LOGIC
+    assert rearrange_plan.DEEPEST_IN_LOGIC == gather.LoopTable.MAX_WORDS_IN_LOGIC
 
 
 def test_multipliers() -> None:
