@@ -159,7 +159,7 @@ def explore(
     A design that is worse than another one in every respect, by arithmetic, is not synthesized. Results that exist are
     not made again: an exploration that was interrupted continues. The command of a row builds its design and proves it.
     """
-    from onnx_hw.cli.show.explore_table import commands, counted, shown
+    from onnx_hw.cli.show.explore_table import best_commands, effort, explore_table
     from onnx_hw.commands.explore.command import ExploreOptions
     from onnx_hw.commands.explore.explore import Limits
     from onnx_hw.commands.explore.grid import ChoiceGrid
@@ -189,9 +189,9 @@ def explore(
     session.folder, terminal = options.folder, session.terminal
     terminal.note(f"onnx-hw {__version__}   {model}", f"→ {len(grid):,} choices in {options.folder}")
     with terminal.watching() as watch:
-        made = session.workshop.explore(options, terminal, lambda rows: watch(shown(rows, terminal.height - 4)))
+        made = session.workshop.explore(options, terminal, lambda rows: watch(explore_table(rows, terminal.height - 4)))
     if as_json:
         terminal.data((made.folder / DATA).read_text(encoding="utf-8"))
-    terminal.show(shown(made.rows), aside=as_json)
-    terminal.show(commands(made.rows), aside=as_json)
-    terminal.show(counted(made), aside=as_json)
+    terminal.show(explore_table(made.rows), aside=as_json)
+    terminal.show(best_commands(made.rows), aside=as_json)
+    terminal.show(effort(made), aside=as_json)

@@ -48,7 +48,7 @@ def run(
     quantizing: QuantizeOptions,
 ) -> None:
     """Compute the outputs of MODEL for samples."""
-    from onnx_hw.cli.show.outputs_table import described
+    from onnx_hw.cli.show.outputs_table import outputs_text
     from onnx_hw.samples.read_samples import write_samples
 
     session.terminal.verbose = verbose
@@ -66,4 +66,4 @@ def run(
     outputs = session.workshop.run(options, session.terminal)
     if out is not None:
         write_samples(out, outputs)
-    session.terminal.show(described(outputs))
+    session.terminal.show(outputs_text(outputs))

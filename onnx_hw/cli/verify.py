@@ -41,7 +41,7 @@ def verify(
     The frames of --inputs, or the number that --frames gives, are cut into shards: each begins with a reset and the two
     frames before it.
     """
-    from onnx_hw.cli.show.verify_summary import shown
+    from onnx_hw.cli.show.summaries import verify_summary
 
     options = VerifyOptions(
         folder=folder,
@@ -52,4 +52,4 @@ def verify(
         jobs=jobs,
         scheduler=scheduler,
     )
-    session.terminal.show(shown(session.workshop.verify(options, session.terminal)))
+    session.terminal.show(verify_summary(session.workshop.verify(options, session.terminal)))

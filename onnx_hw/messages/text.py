@@ -69,7 +69,7 @@ def to_json(value: Any) -> str:
     return text + "\n"
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint such as ``did you mean `up5k`?``; where no name is close, list all of them.
 
     >>> did_you_mean("up6k", ["up5k", "ulx3s"])
@@ -78,8 +78,8 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     'there is `up5k`, `ulx3s`'
     """
     names = list(known)
-    by_lower_case = {name.lower(): name for name in names}
-    close = get_close_matches(given.lower(), by_lower_case, n=1, cutoff=0.6)
+    by_lower_case = {other.lower(): other for other in names}
+    close = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.6)
     if close:
         return f"did you mean `{by_lower_case[close[0]]}`?"
-    return "there is " + ", ".join(f"`{name}`" for name in names) if names else ""
+    return "there is " + ", ".join(f"`{other}`" for other in names) if names else ""

@@ -31,10 +31,10 @@ class SampleConcatenation(ExitStack):
         Raises:
             UserError: they have another shape than those before, or the disk is full.
         """
-        first, known = self._first = self._first or (path, {name: array[:0] for name, array in arrays.items()})
+        first, empty = self._first = self._first or (path, {name: array[:0] for name, array in arrays.items()})
         for name, array in arrays.items():
-            if array.shape[1:] != known[name].shape[1:]:
-                shape, other = list(known[name].shape[1:]), list(array.shape[1:])
+            if array.shape[1:] != empty[name].shape[1:]:
+                shape, other = list(empty[name].shape[1:]), list(array.shape[1:])
                 message = f"all samples must have one shape, {shape} as in `{first.name}`, not {other}"
                 raise UserError(Problem("samples-shape", message, str(path), stage="samples"))
         try:
@@ -49,8 +49,8 @@ class SampleConcatenation(ExitStack):
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all samples by graph input, (samples, *shape). At least one file must have been added."""
         assert self._first is not None
-        _, known = self._first
+        _, empty = self._first
         return {
-            name: numbers.of(known[name].dtype, (self._count, *known[name].shape[1:]))
+            name: numbers.of(empty[name].dtype, (self._count, *empty[name].shape[1:]))
             for name, numbers in self._numbers.items()
         }

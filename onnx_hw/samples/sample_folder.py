@@ -122,15 +122,15 @@ def _paths(folder: Path) -> list[Path]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(_problem("samples-read", f"the folder cannot be read: {reason}", str(folder))) from None
-    known = (".npz", ".npy", ".png", ".wav")
-    others = [e for e in entries if e.name != DESCRIPTION and (e.suffix.lower() not in known or not e.is_file())]
+    endings = (".npz", ".npy", ".png", ".wav")
+    others = [e for e in entries if e.name != DESCRIPTION and (e.suffix.lower() not in endings or not e.is_file())]
     if others:
-        message = f"a folder of samples must hold only files of {', '.join(known)} and {DESCRIPTION}"
+        message = f"a folder of samples must hold only files of {', '.join(endings)} and {DESCRIPTION}"
         problems = [_problem("samples-folder", message, str(entry)) for entry in others[:MAX_FAULTS]]
         raise UserError(*problems)
     paths = [entry for entry in entries if entry.name != DESCRIPTION]
     if not paths:
-        raise UserError(_problem("samples-folder", f"there must be a file of {', '.join(known)}", str(folder)))
+        raise UserError(_problem("samples-folder", f"there must be a file of {', '.join(endings)}", str(folder)))
     return paths
 
 
@@ -238,14 +238,14 @@ def _real(array: np.ndarray, unit: float | None, value: Value, scaling: Scaling 
             message = f"`{DESCRIPTION}` must state the scale of pixels, since `{value.name}` takes floats"
             hint = f"write `scale = 0.00392156862745098` (1/255) and `offset = 0.0` into {path.parent / DESCRIPTION}"
             raise UserError(_problem("samples-scale", message, str(path), hint))
-        known = scaling or Scaling(np.array([unit]), np.zeros(1))
-        for numbers in (known.scale, known.offset):
+        used = scaling or Scaling(np.array([unit]), np.zeros(1))
+        for numbers in (used.scale, used.offset):
             if len(numbers) not in (1, array.shape[-1]):
                 message = (
                     f"`{DESCRIPTION}` must have one number, or {array.shape[-1]} for the channels, not {len(numbers)}"
                 )
                 raise UserError(_problem("samples-scale", message, str(path)))
-        return (array * known.scale + known.offset).astype(dtype)
+        return (array * used.scale + used.offset).astype(dtype)
     if scaling is not None:
         message = f"`{DESCRIPTION}` is for inputs of floats; `{value.name}` takes {value.element_type} as it is stored"
         raise UserError(_problem("samples-scale", message, str(path.parent / DESCRIPTION), "remove the file"))
@@ -265,10 +265,10 @@ def _arranged(array: np.ndarray, value: Value, path: Path) -> np.ndarray:
     pattern = [size if isinstance(size, int) else None for size in value.shape]
     if len(pattern) > 1 and pattern[0] is None:
         pattern[0] = 1  # a batch
-    known = [size for size in pattern if size != 1]
+    lengths = [size for size in pattern if size != 1]
     for candidate in (np.moveaxis(array, -1, 0), array):
         sizes = [size for size in candidate.shape if size != 1]
-        if len(sizes) == len(known) and all(a in (None, b) for a, b in zip(known, sizes, strict=True)):
+        if len(sizes) == len(lengths) and all(a in (None, b) for a, b in zip(lengths, sizes, strict=True)):
             rest = iter(sizes)
             return candidate.reshape([1 if size == 1 else next(rest) for size in pattern])
     spelled = ", ".join("?" if size is None else str(size) for size in pattern)

@@ -47,7 +47,7 @@ def test_digits_through_the_pins(inputs: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     done = call("infer", out, "--inputs", inputs, "--port", "sim", "--check", "--out", results)
     assert done.exit_code == 0, done.output
-    assert "3 frames, each as golden has it" in done.output and "port: simulated" in done.output
+    assert "3 frames, each equal to golden" in done.output and "port: simulated" in done.output
     assert "accuracy: 100.00% of 3 samples" in done.output
     with np.load(results) as written:
         assert written["probabilities"].shape == (3, 1, 10)

@@ -193,7 +193,7 @@ def test_the_command(tmp_path: Path) -> None:
             scheduler="tcp://h:1",
         )
     ]
-    assert "2,000 (360 samples, again and again), 500 a second, compiled" in done.stdout
+    assert "2,000 (360 samples, repeated), 500 a second, compiled" in done.stdout
     assert "golden 98.06%, circuit 98.06% of 360 samples" in done.stdout
     assert call("verify", tmp_path).exit_code == ExitCode.USAGE
     assert "no-report" in call("verify", tmp_path).stderr

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from onnx_hw.cli.show.explore_table import shown
+from onnx_hw.cli.show.explore_table import explore_table
 from onnx_hw.commands.explore.grid import Choice
 from onnx_hw.commands.explore.row import ExploreRow, State
 from onnx_hw.runtime.schedule_request import ScheduleRequest
@@ -53,7 +53,7 @@ ROWS = (
 
 def on_terminal(rows: tuple[ExploreRow, ...], width: int, most: int | None = None) -> list[str]:
     console = Console(width=width, record=True, file=io.StringIO(), color_system=None)
-    console.print(shown(rows, most))
+    console.print(explore_table(rows, most))
     return [line.rstrip() for line in console.export_text().splitlines()]
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from onnx_hw import __version__
-from onnx_hw.cli.show.infer_summary import shown
-from onnx_hw.cli.show.tried_on_board_form import FORM, block
+from onnx_hw.cli.show.summaries import FORM, infer_summary, tried_on_board
 from onnx_hw.commands.infer import Inferred, Tried
 from onnx_hw.samples.outputs import Outputs
 from onnx_hw.timing.link_times import LinkTimesCheck
@@ -28,21 +27,21 @@ MADE = Inferred(
 
 
 def test_what_may_be_pasted() -> None:
-    first, build, port, *rest, last = block(MADE).splitlines()
+    first, build, port, *rest, last = tried_on_board(MADE).splitlines()
     assert first == last == "```"
     assert build == f"onnx-hw {__version__}: digits on icebreaker, design {'5a' * 16}"
     assert port.startswith("port: /dev/ttyUSB1, 1,000,000 baud; ")
     assert rest == ["frames: 3 of 3 as golden", "wire: 1 broken packets, 2 missed, 3 silences, 4 sent again"]
-    assert shown(MADE).plain.endswith(f"for {FORM}:\n\n{block(MADE)}")
-    assert "```" not in shown(replace(MADE, checked=False)).plain
+    assert infer_summary(MADE).plain.endswith(f"for {FORM}:\n\n{tried_on_board(MADE)}")
+    assert "```" not in infer_summary(replace(MADE, checked=False)).plain
     simulated = replace(MADE, device=replace(MADE.device, port="sim"))
-    assert "port: simulated, no board, " in block(simulated)
+    assert "port: simulated, no board, " in tried_on_board(simulated)
 
 
 @pytest.mark.parametrize("intervals", [(9_216, 9_300, 9_216), ()])
 def test_cycles_are_told_where_they_were_compared(intervals: tuple[int, ...]) -> None:
     seen = LinkTimesCheck(frames=3, exact=2, wrong=(), latency=10_000)
-    told = block(replace(MADE, timing=seen, intervals=intervals))
+    told = tried_on_board(replace(MADE, timing=seen, intervals=intervals))
     pace = "9,216 from frame to frame" if intervals else "one frame alone"
     assert f"cycles: 2 of 3 as predicted, {pace}\n" in told
 

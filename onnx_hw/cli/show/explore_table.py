@@ -22,10 +22,10 @@ COLUMNS = {"--multipliers": "lanes"}
 DEFAULTS = {"--seed": "1"}
 """Values of options that a choice may leave out."""
 
-MAX_NAMED = 6  # choices in a line that have the same outcome; the others are counted
+MAX_NAMED = 6  # choices in a line that have the same outcome; the others are effort
 
 
-def shown(rows: Sequence[ExploreRow], most: int | None = None) -> Group:
+def explore_table(rows: Sequence[ExploreRow], most: int | None = None) -> Group:
     """Return the rows as a table, with the options in which they differ.
 
     Rows that are not on the Pareto front are dim; the knee has a mark. Rows that have ended, or are not ready, are
@@ -91,14 +91,14 @@ def _below(rows: Sequence[ExploreRow], options: Sequence[str]) -> list[Text]:
     return lines
 
 
-def commands(rows: Sequence[ExploreRow]) -> Text:
-    """Return the commands that build the rows on the Pareto front."""
+def best_commands(rows: Sequence[ExploreRow]) -> Text:
+    """Return the best_commands that build the rows on the Pareto front."""
     best = [row for row in ordered(rows) if row.best]
     lines = [f"{'◆' if row.knee else '•'} {row.command}" for row in best]
     return Text("\n".join(lines))
 
 
-def counted(result: Explored) -> Text:
+def effort(result: Explored) -> Text:
     """Return the numbers of choices and of stages that were run or found in the store, and the seconds."""
     stages = ", ".join(f"{count} {stage}" for stage, count in result.tally.run.items()) or "nothing run"
     stored = sum(result.tally.cached.values())

@@ -11,7 +11,7 @@ from onnx_hw.samples.outputs import Outputs, share_right
 MAX_NUMBERS = 40  # of an output; the middle of a longer one is left out
 
 
-def described(outputs: Outputs) -> Text:
+def outputs_text(outputs: Outputs) -> Text:
     """Return name, dtype, shape and numbers of every output, samples first; and the accuracy where there are labels."""
     lines = []
     for name, array in outputs.items():

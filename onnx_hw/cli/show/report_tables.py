@@ -31,8 +31,8 @@ MAX_CORE_NAME = 120  # characters
 MIN_CORE_NAME = 22  # characters; a form of the table that leaves the names less is too wide
 
 
-class Form(NamedTuple):
-    """Form of the table of cores.
+class TableForm(NamedTuple):
+    """TableForm of the table of cores.
 
     Attributes:
         gap: number of characters between columns.
@@ -45,7 +45,7 @@ class Form(NamedTuple):
     mark: str
 
 
-FORMS = (Form(3, True, "← bottleneck"), Form(2, True, "←"), Form(1, True, "←"), Form(1, False, "←"))
+FORMS = (TableForm(3, True, "← bottleneck"), TableForm(2, True, "←"), TableForm(1, True, "←"), TableForm(1, False, "←"))
 """All forms, from wide to narrow."""
 
 
@@ -107,7 +107,7 @@ class Cores:
         table.rows[-1].style = "bold"
         return table
 
-    def _columns(self, form: Form) -> list[tuple[CellFormat, list[str]]]:
+    def _columns(self, form: TableForm) -> list[tuple[CellFormat, list[str]]]:
         """Return every column but the names: its format, and its cells from the heading to the total."""
         cores = core_table(self.design)
         columns = [

@@ -21,8 +21,8 @@ MAX_NAME = 40  # characters on the terminal
 
 
 @dataclass(frozen=True)
-class Line:
-    """Line about both builds; a text is empty where a build has no such figure."""
+class ComparisonLine:
+    """ComparisonLine about both builds; a text is empty where a build has no such figure."""
 
     what: str
     one: str
@@ -44,12 +44,12 @@ class BuildComparison:
     """
 
     names: tuple[str, str]
-    figures: tuple[Line, ...]
-    cores: tuple[Line, ...]
+    figures: tuple[ComparisonLine, ...]
+    cores: tuple[ComparisonLine, ...]
 
     def page(self) -> str:
         """Return the comparison as HTML, well-formed and without references to other files."""
-        return render("compared.html", compared=self)
+        return render("comparison.html", comparison=self)
 
     def shown(self) -> Group:
         """Return the comparison for the terminal."""
@@ -107,5 +107,5 @@ def _cores(report: Report) -> Iterator[tuple[str, str]]:
         yield core.name, f"{spelled(core.folding)}, {core.cycles:,} cycles, {core.lanes:,} lanes, {core.lut:,} LUT4"
 
 
-def _lines(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[Line, ...]:
-    return tuple(Line(what, one.get(what, ""), other.get(what, "")) for what in {**one, **other})
+def _lines(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[ComparisonLine, ...]:
+    return tuple(ComparisonLine(what, one.get(what, ""), other.get(what, "")) for what in {**one, **other})

@@ -1,0 +1,104 @@
+"""Summaries of ``onnx-hw verify`` and ``onnx-hw infer`` on the terminal."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from onnx_hw import __version__
+from onnx_hw.cli.show.outputs_table import outputs_text
+from onnx_hw.report.fact import Fact
+
+if TYPE_CHECKING:
+    from onnx_hw.commands.infer import Inferred
+    from onnx_hw.commands.verify import Verified
+    from onnx_hw.timing.link_times import LinkTimesCheck
+
+FORM = "a new issue, `Tried on a board`"
+SIMULATED = "sim"
+
+
+def verify_summary(result: Verified) -> Group:
+    """Return what was compared, how fast, and the share of right answers."""
+    source = f" ({result.samples:,} samples, repeated)" if 0 < result.samples < result.frames else ""
+    source = " (random)" if not result.samples else source
+    rate = result.frames / result.seconds if result.seconds else 0.0
+    shown_rate = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+    runs = "one run" if result.runs == 1 else f"{result.runs:,} runs"
+    facts = [
+        Fact("proof", Text(f"{result.values:,} values and {result.firings:,} firings, 0 wrong, in {runs}")),
+        Fact("frames", Text(f"{result.frames:,}{source}, {shown_rate} a second, {result.engine}")),
+    ]
+    if result.labelled:
+        golden, circuit = result.golden_right / result.labelled, result.circuit_right / result.labelled
+        shares = f"golden {golden:.2%}, circuit {circuit:.2%} of {result.labelled:,} samples"
+        facts.append(Fact("accuracy", Text(shares)))
+    return Group(*facts)
+
+
+def infer_summary(result: Inferred) -> Text:
+    """Return the outputs, the cycles that the chip counted, and the faults on the wire."""
+    faults = result.faults
+    lines = [
+        f"{result.frames:,} frames{', each equal to golden' if result.checked else ''}",
+        f"cycles from the first beat in to the last beat out: {_range(result.latencies)}",
+        f"cycles from frame to frame: {_range(result.intervals)}",
+    ]
+    if result.timing is not None:
+        lines.append(_timing(result.timing))
+    if faults.broken or faults.missed or faults.silent:
+        lines.append(
+            f"on the wire: {faults.broken:,} broken packets, {faults.missed:,} missed, {faults.silent:,} silences, "
+            f"{faults.resent:,} sent again; all faults were corrected"
+        )
+    if result.checked:
+        lines += ["", f"for {FORM}:", "", tried_on_board(result)]
+    text = outputs_text(result.outputs)
+    return text.append("\n" if text.plain else "").append("\n".join(lines))
+
+
+def _timing(check: LinkTimesCheck) -> str:
+    if check.wrong:
+        frame, cycles = check.wrong[0]
+        how = f"{abs(cycles):,} cycles {'later' if cycles > 0 else 'sooner'}"
+        return (
+            f"by the firing law: {len(check.wrong):,} of the first {check.frames:,} frames are NOT as predicted; frame "
+            f"{frame:,} ended {how} than possible; if the clock's timing is met, please report this"
+        )
+    bounds = f", {check.frames - check.exact:,} within bounds" if check.exact < check.frames else ""
+    return (
+        f"by the firing law: {check.latency:,} cycles for a frame alone; of the first {check.frames:,} frames "
+        f"{check.exact:,} as predicted to the cycle{bounds}"
+    )
+
+
+def _range(cycles: Sequence[int]) -> str:
+    if not cycles:
+        return "not counted"
+    low, high = min(cycles), max(cycles)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}, half of them below {median(cycles):,.0f}"
+
+
+def tried_on_board(result: Inferred) -> str:
+    """Return lines of Markdown for the form, from a run that was compared with golden."""
+    device, faults = result.device, result.faults
+    where = "simulated, no board" if device.port == SIMULATED else device.port
+    lines = [
+        f"onnx-hw {__version__}: {device.design} on {device.board}, design {device.digest}",
+        f"port: {where}, {device.baud:,} baud; {platform.system()} on {platform.machine()}",
+        f"frames: {result.frames:,} of {result.frames:,} as golden",
+    ]
+    if result.timing is not None:
+        lines.append(f"cycles: {result.timing.exact:,} of {result.timing.frames:,} as predicted, {_paces(result)}")
+    wire = (faults.broken, faults.missed, faults.silent, faults.resent)
+    lines.append("wire: {:,} broken packets, {:,} missed, {:,} silences, {:,} sent again".format(*wire))
+    return "\n".join(["```", *lines, "```"])
+
+
+def _paces(result: Inferred) -> str:
+    return f"{median(result.intervals):,.0f} from frame to frame" if result.intervals else "one frame alone"
