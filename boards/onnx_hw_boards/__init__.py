@@ -20,35 +20,35 @@ _DEFINES = re.compile(r"^BOARD\b", re.MULTILINE)
 
 @cache
 def names() -> tuple[str, ...]:
-    """The boards there are, sorted."""
+    """Return the names of the boards, sorted."""
     files = (Path(__file__).parent / "boards").glob("*.py")
     return tuple(sorted(file.stem for file in files if _DEFINES.search(file.read_text(encoding="utf-8"))))
 
 
 def board(name: str) -> Board:
-    """The board of that name.
+    """Return the board of a name.
 
     Raises:
-        KeyError: there is none.
+        KeyError: there is no such board.
     """
     if name not in names():
         raise KeyError(name)
-    found: Board = importlib.import_module(f"{__name__}.boards.{name}").BOARD
-    return found
+    defined: Board = importlib.import_module(f"{__name__}.boards.{name}").BOARD
+    return defined
 
 
 def read(path: Path) -> Board:
-    """The board that a file of the user's defines.
+    """Run a file of the user's, and return the board that it defines.
 
     Raises:
-        ValueError: it defines none.
+        ValueError: it defines no board.
         Exception: whatever the file raises.
     """
     spec = importlib.util.spec_from_file_location(f"{__name__}.of_user.{path.stem}", path)
     assert spec is not None and spec.loader is not None, "the name of the file ends in .py"
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = getattr(module, "BOARD", None)
-    if not isinstance(found, Board):
-        raise ValueError(f"BOARD must be a board, not {found!r}")
-    return found
+    defined = getattr(module, "BOARD", None)
+    if not isinstance(defined, Board):
+        raise ValueError(f"BOARD must be a board, not {defined!r}")
+    return defined

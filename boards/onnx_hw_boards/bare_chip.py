@@ -14,9 +14,9 @@ class BareChip(Board):
     """A chip without a board.
 
     Attributes:
-        clock_pin: the pin at which the clock arrives.
-        reset_pin: active high; synchronised inside.
-        pins: pins free for streams, in the order in which they are given out.
+        clock_pin: pin at which the clock arrives.
+        reset_pin: pin of the reset, active high; synchronised inside.
+        pins: pins free for streams, in the order in which they are used.
         io_type: electrical standard of every pin, where the family has several.
     """
 

@@ -1,4 +1,4 @@
-"""What every board is: a chip in its package, with a name that people type."""
+"""Base of all boards: a chip in its package, with a name that people type."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["Board"]
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """A board to build for: a ``BareChip``, a ``LinkedBoard``, or none, a ``VerilogBoard``.
+    """A target of a build: a ``BareChip``, a ``LinkedBoard``, or a ``VerilogBoard``, which has no chip.
 
     Attributes:
-        name: what the user types; the name of the board's file.
+        name: name that the user types; the name of the board's file.
         title: one line for people.
         device: the chip.
         package, speed: the chip's package and speed grade, as nextpnr spells them; empty where it has no word.
-        default_clock_mhz: the clock to aim at when none is asked for.
+        default_clock_mhz: clock to aim at where the user names none.
     """
 
     name: str
@@ -40,6 +40,6 @@ class Board:
 
     @property
     def nextpnr_options(self) -> tuple[str, ...]:
-        """Which chip it is, in nextpnr's words."""
+        """nextpnr's options that name the chip."""
         words = {"option": self.device.option, "package": self.package, "speed": self.speed}
         return tuple(part.format(**words) for part in self.family.placement.chip)

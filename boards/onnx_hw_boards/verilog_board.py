@@ -1,4 +1,4 @@
-"""No board: Verilog of a network in a shell, for somebody else's design and tools."""
+"""Verilog of a network in a shell instead of a board, for other people's designs and tools."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from onnx_hw_boards.families.ecp5.recipes import LFE5U_85F
 __all__ = ["NO_CHIP", "ShellKind", "VerilogBoard", "verilog"]
 
 NO_CHIP = "Verilog for any chip"
-"""What a report says instead of a chip."""
+"""Name that a report shows instead of a chip's."""
 
 
 class ShellKind(StrEnum):
-    """What is around the network."""
+    """Kind of circuit around the network."""
 
     STREAMS = "streams"  # nothing: payload, valid and ready of every stream
     AXI_STREAM = "axi_stream"
@@ -28,14 +28,14 @@ class VerilogBoard(Board):
     """A build that ends with Verilog; the chip only says how much a design may take.
 
     Attributes:
-        shell: around the network.
+        shell: circuit around the network.
     """
 
     shell: ShellKind
 
 
 def verilog(name: str, shell: ShellKind, title: str) -> VerilogBoard:
-    """As much as fits an LFE5U-85F, for 80 MHz."""
+    """Return a board of this name whose designs are as large as fits an LFE5U-85F, for 80 MHz."""
     return VerilogBoard(
         name=name,
         title=title,

@@ -1,7 +1,7 @@
-"""What a microcontroller has to know of a build, as a C header: ``python -m onnx_hw_link.c_header BUILD > digits.h``.
+"""C header of a build for a microcontroller: ``python -m onnx_hw_link.c_header BUILD > digits.h``.
 
-Beside ``c/onnx_hw_link.h``: the digest, the sizes, and for every stream a function that writes a frame, from floats
-where the host quantizes, and one that reads results.
+It is used with ``c/onnx_hw_link.h``, and holds the digest, the sizes, and for every stream a function that writes a
+frame, from floats where the host quantizes, or one that reads results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["c_header", "main"]
 
 
 def c_header(model: HostModel) -> str:
-    """The text.
+    """Return the text of the header.
 
     Raises:
         LinkError: a stream carries single bits, or the host does more before the hardware than quantize by one scale.
@@ -62,10 +62,10 @@ def c_header(model: HostModel) -> str:
 
 
 def _bytes(port: LinkPort) -> int:
-    """Of an integer.
+    """Return the bytes of an integer of a stream.
 
     Raises:
-        LinkError: it is a bit, or wider than C's 32 bits.
+        LinkError: the integer is a bit, or wider than C's 32 bits.
     """
     if port.bits == 1 or port.bits > 32:
         raise NotOurs(f"a stream must carry integers of 2 to 32 bits; `{port.name}` has {port.bits}")
@@ -73,14 +73,14 @@ def _bytes(port: LinkPort) -> int:
 
 
 def _ats(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
-    """Where each beat of each stream begins in a frame."""
-    found: list[list[int]] = [[] for _ in ports]
+    """Return the offset of each beat in a frame, by stream."""
+    offsets: list[list[int]] = [[] for _ in ports]
     at = 0
     for k, count in turns:
         for _ in range(count):
-            found[k].append(at)
+            offsets[k].append(at)
             at += ports[k].beat_bytes
-    return [np.array(beats) for beats in found]
+    return [np.array(beats) for beats in offsets]
 
 
 def _function(
@@ -101,16 +101,16 @@ def _function(
 
 
 def _of_host(model: HostModel, value: str) -> tuple[str, str, str]:
-    """(C type of an element, the model's input, what makes the integer of an element x) for a value that is sent.
+    """Return (C type, input of the model, C expression of the integer of an element x) for a value that is sent.
 
     Raises:
         LinkError: see ``c_header``.
     """
-    made = {step["output"]: step for step in model.data["head"]}
+    producer_of = {step["output"]: step for step in model.data["head"]}
     convert = "(int32_t)x"
     kind = "int32_t"
-    while value in made:
-        step = made[value]
+    while value in producer_of:
+        step = producer_of[value]
         constants = [model.data["constants"][name] for name in step["inputs"][1:] if name]
         if step["op"] == "QuantizeLinear" and kind == "int32_t" and len(constants[0]["data"]) == 1:
             (scale,), (zero,) = constants[0]["data"], constants[1]["data"]
@@ -138,7 +138,7 @@ def _plain(name: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the header of a build's folder to standard output; 2 where there is none."""
+    """Write the header of a build's folder to standard output; return 2 where there is no build."""
     if len(arguments) != 1:
         sys.stderr.write("one argument: the folder of a build\n")
         return 2

@@ -18,8 +18,8 @@ from onnx_hw_link.transport import SerialTransport, Transport
 
 __all__ = ["Chip"]
 
-_GREETINGS = 3  # that are sent before we give up
-_WINDOW = 20  # as many times as long as a greeting and its answer take what may be on its way
+_GREETINGS = 3  # greetings that are sent before we give up
+_WINDOW = 20  # bytes on their way may take up to 20 times the time of a greeting and its answer
 _LOOK = 0.005  # seconds between two looks at the port where nothing comes
 
 
@@ -27,17 +27,17 @@ class Chip:
     """A chip that has answered.
 
     Args:
-        port: of the operating system, or ``auto``: the first one at which the design, or any, answers.
+        port: port of the operating system, or ``auto``: the first one at which the design, or any, answers.
         baud: bits a second of a serial port.
         transport: the kind of port; None for a serial port with this ``baud``.
-        digest: of the design that must be there; None for whatever is.
+        digest: digest of the design that the chip must hold; None for any design.
         timeout: seconds without any news, after which a call fails.
 
     Attributes:
-        greeting: what the chip said of itself.
+        greeting: answer of the chip, which describes its design.
 
     Raises:
-        LinkError: nobody answers, or not the right one.
+        LinkError: no chip answers, or the wrong one.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Chip:
             self._wire = None
 
     def stream(self, frames: Iterable[bytes]) -> Iterator[FrameResult]:
-        """The results of frames, in order, while later ones are sent.
+        """Yield the results of frames, in order, while later ones are sent.
 
         Raises:
-            LinkError: the chip goes forward no more.
+            LinkError: the chip makes no more progress.
             ValueError: a frame has another size than the chip's.
         """
         source, session, ended = iter(frames), self.session, False
@@ -93,7 +93,7 @@ class Chip:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Send what there is to send, and hear what comes, until something has gone forward."""
+        """Send and receive until there is progress."""
         session, before, since = self.session, self.session.progress, time.monotonic()
         while session.progress == before:
             self._write(session.transmit(time.monotonic()))
@@ -143,7 +143,7 @@ class Chip:
                             return wire, Session(self._checked(port, packet[4:]), number, retry)
             if heard:
                 raise Garbled(
-                    f"{port} must answer in packets; what came ({heard:,} bytes) is none: is {self.baud:,} baud what "
+                    f"{port} must answer in packets; {heard:,} bytes came, and no packet: is {self.baud:,} baud what "
                     "the chip was built for, and is it the port of the board?"
                 )
             raise NoAnswer(
@@ -174,7 +174,7 @@ class Chip:
     # ---- the wire ---------------------------------------------------------------------------------------------------
 
     def _read(self, seconds: float) -> bytes:
-        """What has come; waits so long for the first byte."""
+        """Return the bytes that have come; wait at most ``seconds`` for the first one."""
         wire = self._wire
         try:
             wire.timeout = seconds

@@ -25,9 +25,9 @@ class Device:
     """A chip that holds the design of a model.
 
     Attributes:
-        model: what is known of it.
-        chip: what answers.
-        results: of the frames so far, with their cycles; kept for whoever asks, and nobody else.
+        model: description of the model and its link.
+        chip: chip that answered.
+        results: results of the frames so far, with their cycles; the driver itself does not use them.
     """
 
     def __init__(self, model: HostModel, chip: Chip) -> None:
@@ -36,21 +36,21 @@ class Device:
 
     @classmethod
     def open(cls, port: str = "auto", *, build: str | Path = ".", timeout: float = 1.5) -> Device:
-        """The board at a port.
+        """Open the board at a port.
 
         Args:
-            port: of the operating system, or ``auto``: the first one at which the design answers.
+            port: port of the operating system, or ``auto``: the first one at which the design answers.
             build: folder of the build, or its ``model.json``.
             timeout: seconds without any news, after which a call fails.
 
         Raises:
-            LinkError: there is no such build, nobody answers, or another design.
+            LinkError: there is no such build, no chip answers, or the chip holds another design.
         """
         return cls.of(HostModel.read(build), port, timeout=timeout)
 
     @classmethod
     def of(cls, model: HostModel, port: str = "auto", *, timeout: float = 1.5) -> Device:
-        """The same, of a model that has been read."""
+        """Open the board of a model that has been read; see ``open``."""
         transport = TRANSPORTS[model.link_kind](model.baud)
         return cls(model, Chip(port, baud=model.baud, digest=model.link.digest, timeout=timeout, transport=transport))
 
@@ -67,10 +67,10 @@ class Device:
         self.chip.close()
 
     def stream(self, samples: Iterable[Mapping[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
-        """The outputs of samples, in order, while later ones are sent; each by name, in the model's own shapes.
+        """Yield the outputs of samples, in order, while later ones are sent; each by name, in the model's own shapes.
 
         Raises:
-            LinkError: the chip goes forward no more; an array is not one of the model's.
+            LinkError: the chip makes no more progress; an array is not one of the model's.
         """
         waiting: deque[dict[str, np.ndarray]] = deque()
 
@@ -85,14 +85,14 @@ class Device:
             yield self.model.leaving(result.beats, waiting.popleft())
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The outputs of one sample, or of several that are stacked on a new first axis, as the outputs then are.
+        """Return the outputs of one sample, or of several: stacked on a new first axis, as the outputs then are.
 
         Raises:
             LinkError: as ``stream``.
         """
         first = self.model.inputs[0]
-        given = arrays.get(first.name)
-        if given is None or given.ndim == len(first.shape):
+        array = arrays.get(first.name)
+        if array is None or array.ndim == len(first.shape):
             return next(iter(self.stream([arrays])))
         counts = {len(np.atleast_1d(array)) for array in arrays.values()}
         each = list(

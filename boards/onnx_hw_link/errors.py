@@ -1,4 +1,4 @@
-"""What can go wrong between a host and a chip, each in a sentence that says what to do."""
+"""Errors between a host and a chip; each message says what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["AnotherDesign", "Garbled", "LinkError", "NoAnswer", "PortFailed", "S
 
 
 class LinkError(Exception):
-    """The chip cannot be spoken to, or no longer. ``code`` is a stable word for it."""
+    """The chip cannot be reached, or no longer. ``code`` is a stable name of the error."""
 
     code = "link"
 
@@ -24,7 +24,7 @@ class NoAnswer(LinkError):
 
 
 class Garbled(LinkError):
-    """Something came that is no packet: the speed is wrong, or something else is connected."""
+    """Bytes came that are no packet: the speed is wrong, or something else is connected."""
 
     code = "link-garbled"
 
@@ -36,6 +36,6 @@ class AnotherDesign(LinkError):
 
 
 class Stalled(LinkError):
-    """The chip answered, and then went forward no more."""
+    """The chip answered, and then made no more progress."""
 
     code = "link-stalled"

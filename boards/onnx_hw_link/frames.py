@@ -10,7 +10,7 @@ __all__ = ["frame_of", "integers_of"]
 
 
 def frame_of(port: LinkPort, beats: np.ndarray) -> bytes:
-    """(beats, width) integers as they travel."""
+    """Return the bytes of (beats, width) integers as they travel."""
     if port.bits == 1:
         return np.packbits(beats.astype(np.uint8) & 1, axis=1, bitorder="little").tobytes()
     size = port.place_bits // 8
@@ -19,7 +19,7 @@ def frame_of(port: LinkPort, beats: np.ndarray) -> bytes:
 
 
 def integers_of(port: LinkPort, data: bytes) -> np.ndarray:
-    """(beats, width) int64 of the bytes of a frame."""
+    """Return the (beats, width) int64 of the bytes of a frame."""
     raw = np.frombuffer(data, dtype=np.uint8)
     if port.bits == 1:
         bits = np.unpackbits(raw.reshape(port.beats, -1), axis=1, bitorder="little")[:, : port.width].astype(np.int64)

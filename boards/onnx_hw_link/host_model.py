@@ -1,4 +1,4 @@
-"""A build's ``model.json``: what a host has to know to send arrays and to understand what comes back."""
+"""Model file ``model.json`` of a build: the facts that a host needs to send arrays and to read the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_LINK = "uart"
 
 
 class NotOurs(LinkError):
-    """The file is none of ours, or of another version; the model needs the compiler on the host; arrays do not fit."""
+    """The file is not a model of this version, the model needs the compiler on the host, or arrays do not fit."""
 
     code = "link-model"
 
@@ -40,14 +40,14 @@ class Argument:
 
 @dataclass(frozen=True)
 class HostModel:
-    """See ``described`` of ``onnx_hw.assemble.host_model_file``, which writes the file.
+    """Description of a model and its link; ``onnx_hw.assemble.host_model_file.host_model`` writes the file.
 
     Attributes:
-        name: of the model.
-        link: what both ends agree on.
+        name: name of the model.
+        link: facts that both ends agree on.
         baud: bits a second.
-        inputs, outputs: what the model takes, and the names of what it gives.
-        data: the file's object.
+        inputs, outputs: inputs of the model, and the names of its outputs.
+        data: object of the file.
     """
 
     name: str
@@ -59,10 +59,10 @@ class HostModel:
 
     @classmethod
     def read(cls, path: str | Path) -> HostModel:
-        """The model of a build's folder, or of the file itself.
+        """Read the model of a build's folder, or of the file itself.
 
         Raises:
-            LinkError: there is none that we can read.
+            LinkError: there is no file that we can read.
         """
         path = Path(path)
         path = path / FILE if path.is_dir() else path
@@ -72,14 +72,14 @@ class HostModel:
             why = error.strerror if isinstance(error, OSError) else f"it is no JSON: {error}"
             hint = "build the model for a board with a link first"
             raise NotOurs(f"the folder of a build must hold {FILE}; {path} cannot be read: {why}; {hint}") from error
-        found = data.get("format") if isinstance(data, dict) else None
-        if found != FORMAT:
-            raise NotOurs(f"{path} must be of format {FORMAT}, not {found}: build the model again")
+        version = data.get("format") if isinstance(data, dict) else None
+        if version != FORMAT:
+            raise NotOurs(f"{path} must be of format {FORMAT}, not {version}: build the model again")
         return cls.of(data)
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> HostModel:
-        """The model that the object of a ``model.json`` describes."""
+        """Return the model that the object of a ``model.json`` describes."""
         sides = [tuple(_port(stream) for stream in data[side]) for side in ("streams_in", "streams_out")]
         turns = [tuple((int(k), int(beats)) for k, beats in data[side]) for side in ("turns_in", "turns_out")]
         buffers = data["input_buffer"], data["output_buffer"]
@@ -96,11 +96,11 @@ class HostModel:
     @property
     def elsewhere(self) -> Sequence[str]:
         """Operators on the host that only the compiler knows."""
-        found: Sequence[str] = self.data["elsewhere"]
-        return found
+        operators: Sequence[str] = self.data["elsewhere"]
+        return operators
 
     def entering(self, arrays: Mapping[str, np.ndarray]) -> tuple[bytes, dict[str, np.ndarray]]:
-        """(the bytes of a frame, values that the outputs need) of one sample's arrays.
+        """Return (the bytes of a frame, values that the outputs need) of one sample's arrays.
 
         Raises:
             LinkError: the arrays are not those of the model; an operator needs the compiler.
@@ -108,11 +108,11 @@ class HostModel:
         values = {name: _array(entry) for name, entry in self.data["constants"].items()}
         for argument in self.inputs:
             name, dtype, shape = argument.name, argument.dtype, argument.shape
-            given = arrays.get(name)
-            if given is None or given.shape != shape:
-                what = "nothing" if given is None else f"{given.dtype}{list(given.shape)}"
+            array = arrays.get(name)
+            if array is None or array.shape != shape:
+                what = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
                 raise NotOurs(f"the input `{name}` must be {dtype}{list(shape)}, not {what}")
-            values[name] = given.astype(dtype, copy=False)
+            values[name] = array.astype(dtype, copy=False)
         self.head(values)
         beats = []
         for stream, port in zip(self.data["streams_in"], self.link.inputs, strict=True):
@@ -121,18 +121,18 @@ class HostModel:
         return in_turns(self.link.inputs, self.link.input_turns, beats), values
 
     def head(self, values: dict[str, np.ndarray]) -> None:
-        """Add what the host computes before the hardware."""
+        """Add the values that the host computes before the hardware."""
         if self.elsewhere:
             needed = ", ".join(self.elsewhere)
             raise NotOurs(f"the host must compute {needed}, for which onnx_hw has to be installed: use onnx-hw infer")
         run_steps(self.data["head"], values)
 
     def tail(self, values: dict[str, np.ndarray]) -> None:
-        """Add what the host computes behind the hardware."""
+        """Add the values that the host computes behind the hardware."""
         run_steps(self.data["tail"], values)
 
     def leaving(self, data: bytes, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The outputs by name, of the bytes of results and the values of ``entering``."""
+        """Return the outputs by name, from the bytes of results and the values of ``entering``."""
         beats = out_of_turns(self.link.outputs, self.link.output_turns, data)
         for value in self.data["values_out"]:
             integers = beats[value["stream"]].reshape(-1)[np.array(value["places"])]
@@ -142,7 +142,7 @@ class HostModel:
 
 
 def in_turns(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...], beats: list[np.ndarray]) -> bytes:
-    """A frame: (beats, width) integers of each stream, in the order in which they travel."""
+    """Return the bytes of a frame: (beats, width) integers of each stream, in the order in which they travel."""
     at, out = [0] * len(ports), bytearray()
     for k, count in turns:
         out += frame_of(ports[k], beats[k][at[k] : at[k] + count])
@@ -151,7 +151,7 @@ def in_turns(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...], be
 
 
 def out_of_turns(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...], data: bytes) -> list[np.ndarray]:
-    """(beats, width) integers of each stream, of the bytes of a frame."""
+    """Return the (beats, width) integers of each stream from the bytes of a frame."""
     streams, at = [bytearray() for _ in ports], 0
     for k, count in turns:
         size = count * ports[k].beat_bytes

@@ -1,4 +1,4 @@
-"""What the host does before and after the hardware: a few ONNX operators, in numpy, as ONNX means them."""
+"""Operators of the host, before and after the hardware: a few of ONNX's, in numpy, as ONNX defines them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = np.ndarray
 
 
 def _quantize(x: Array, scale: Array, zero_point: Array, *, axis: int = 1) -> Array:
-    """``saturate(round_half_even(x / scale) + zero_point)``."""
+    """Return ``saturate(round_half_even(x / scale) + zero_point)``."""
     rounded = np.rint(np.divide(x.astype(scale.dtype), _along(scale, x, axis)))
     limits = np.iinfo(zero_point.dtype)
     summed = rounded.astype(np.float64) + _along(zero_point, x, axis).astype(np.float64)
@@ -21,13 +21,13 @@ def _quantize(x: Array, scale: Array, zero_point: Array, *, axis: int = 1) -> Ar
 
 
 def _dequantize(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
-    """``(x - zero_point) · scale``; the difference is exact."""
+    """Return ``(x - zero_point) · scale``; the difference is exact."""
     wide = x.astype(np.int64) - (0 if zero_point is None else _along(zero_point, x, axis).astype(np.int64))
     return np.asarray(wide.astype(scale.dtype) * _along(scale, x, axis))
 
 
 def _along(parameter: Array, x: Array, axis: int) -> Array:
-    """One for all, or one per entry of an axis, in a shape that broadcasts to that of ``x``."""
+    """Return a parameter, one for all or one per entry of an axis, in a shape that broadcasts to that of ``x``."""
     if parameter.size == 1:
         return parameter.reshape(())
     return parameter.reshape(-1, *(1,) * (x.ndim - 1 - axis % x.ndim))
@@ -39,14 +39,14 @@ def _softmax(x: Array, *, axis: int = -1) -> Array:
 
 
 def _argmax(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
-    found = np.argmax(np.flip(x, axis) if select_last_index else x, axis=axis)
-    found = x.shape[axis] - 1 - found if select_last_index else found
-    return (np.expand_dims(found, axis) if keepdims else np.asarray(found)).astype(np.int64)
+    index = np.argmax(np.flip(x, axis) if select_last_index else x, axis=axis)
+    index = x.shape[axis] - 1 - index if select_last_index else index
+    return (np.expand_dims(index, axis) if keepdims else np.asarray(index)).astype(np.int64)
 
 
 def _reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
-    wanted = [x.shape[k] if size == 0 and not allowzero else int(size) for k, size in enumerate(shape)]
-    return x.reshape(wanted)
+    sizes = [x.shape[k] if size == 0 and not allowzero else int(size) for k, size in enumerate(shape)]
+    return x.reshape(sizes)
 
 
 def _flatten(x: Array, *, axis: int = 1) -> Array:
@@ -62,7 +62,7 @@ def _concat(*parts: Array, axis: int) -> Array:
 
 
 FLOATS: Mapping[int, np.dtype[Any]] = {1: np.dtype(np.float32), 11: np.dtype(np.float64)}
-"""What a Cast here may make, by ONNX's numbers: such casts are of the same meaning in every version."""
+"""Types that a Cast here may make, by ONNX's numbers: such casts mean the same in every version."""
 
 
 def _cast(x: Array, *, to: int) -> Array:
@@ -88,15 +88,15 @@ KNOWN: Mapping[str, tuple[int, Callable[..., Array]]] = {
     "Sub": (7, np.subtract),
     "Mul": (7, np.multiply),
 }
-"""By ONNX's name: (the first version that means this, the function). Attributes are keywords."""
+"""Operators by ONNX's name: (the first version with this meaning, the function). Attributes are keywords."""
 
 
 def run_steps(steps: Sequence[Mapping[str, Any]], values: dict[str, Array]) -> dict[str, Array]:
-    """``values`` and what the steps make of them, by name.
+    """Add the results of the steps to ``values``, by name.
 
     Args:
         steps: each ``op``, ``inputs`` ("" is left out), ``output`` and ``attributes``.
-        values: those that are known, constants among them.
+        values: known values, constants among them.
     """
     for step in steps:
         inputs = [values[name] if name else None for name in step["inputs"]]

@@ -1,4 +1,4 @@
-"""What both ends of a link agree on: one value, from which the circuit is made and with which the driver speaks.
+"""Facts that both ends of a link agree on: one value, from which the circuit is made and with which the driver speaks.
 
 docs/link.md is the protocol. Nothing here needs more than Python; the circuit is ``onnx_hw_rtl.link.endpoint.LinkEnd``.
 """
@@ -12,7 +12,7 @@ from enum import IntEnum
 __all__ = ["MOST_PAYLOAD", "PROTOCOL", "FromChip", "FromHost", "Greeting", "Link", "LinkPort"]
 
 PROTOCOL = 1
-"""Version; both ends must have the same."""
+"""Version of the protocol; both ends must have the same."""
 
 MOST_PAYLOAD = 256
 """Bytes of a packet between its header and its CRC."""
@@ -21,7 +21,7 @@ TRAILER = 9
 """Bytes behind the last beat of a frame's results: when it was computed."""
 
 MOST_SLOTS = 64
-"""Packets of results that are kept until they are acknowledged: few beside the 256 sequence numbers."""
+"""Packets of results that are kept until they are acknowledged: few in comparison with the 256 sequence numbers."""
 
 
 class FromHost(IntEnum):
@@ -50,10 +50,10 @@ class LinkPort:
     An integer takes the fewest whole bytes, little-endian, sign-extended; of bits, all of a beat stand side by side.
 
     Attributes:
-        name: of the network's ports: ``{name}_payload``, ``{name}_valid``, ``{name}_ready``.
-        beats: of a frame.
+        name: name of the network's ports: ``{name}_payload``, ``{name}_valid``, ``{name}_ready``.
+        beats: beats of a frame.
         width: integers of a beat.
-        bits, signed: of an integer.
+        bits, signed: width of an integer, and whether it has a sign.
     """
 
     name: str
@@ -86,12 +86,12 @@ class Link:
     """A network at the end of a link.
 
     Attributes:
-        digest: 16 bytes that tell this design from every other one.
+        digest: 16 bytes that identify this design.
         inputs, outputs: streams of the network, in the order of the graph's inputs and outputs.
-        clock_hz: of the chip.
-        input_buffer, output_buffer: bytes, powers of two; what a block RAM holds costs one.
+        clock_hz: clock of the chip.
+        input_buffer, output_buffer: sizes in bytes, powers of two; up to the size of a block RAM a buffer costs one.
         input_turns, output_turns: (stream, beats) one after the other, the order in which the beats of a frame travel;
-            none where each stream's come together.
+            empty where the beats of each stream travel together.
     """
 
     digest: bytes = field(repr=False)
@@ -123,12 +123,12 @@ class Link:
 
     @property
     def input_bytes(self) -> int:
-        """Of a frame."""
+        """Bytes of an input frame."""
         return sum(port.frame_bytes for port in self.inputs)
 
     @property
     def output_bytes(self) -> int:
-        """Of a frame, without the trailer."""
+        """Bytes of a frame of results, without the trailer."""
         return sum(port.frame_bytes for port in self.outputs)
 
     @property
@@ -177,13 +177,13 @@ class Link:
 
 @dataclass(frozen=True)
 class Greeting:
-    """What a chip says of itself when it is asked: the payload of its HELLO, integers little-endian.
+    """A chip's description of itself: the payload of its HELLO, integers little-endian.
 
     Attributes:
-        protocol: version.
-        digest: 16 bytes, of the design.
-        input_bytes, output_bytes: of a frame, the latter without the trailer.
-        clock_hz: of the chip.
+        protocol: version of the protocol.
+        digest: 16 bytes that identify the design.
+        input_bytes, output_bytes: sizes of a frame, the latter without the trailer.
+        clock_hz: clock of the chip.
         input_buffer: bytes that may be on their way.
         result_bytes: payload of every packet of results.
     """
@@ -202,7 +202,11 @@ class Greeting:
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Greeting:
-        """Raises ValueError where it is none; of another protocol's, only the version and the digest are told."""
+        """Return the greeting of a payload; of another protocol's greeting, only the version and the digest.
+
+        Raises:
+            ValueError: the payload is not a greeting.
+        """
         if not payload:
             raise ValueError("an empty greeting")
         if payload[0] != PROTOCOL:

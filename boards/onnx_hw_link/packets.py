@@ -1,6 +1,6 @@
 """Packets on the wire: a CRC behind them, no zero within them, a zero after each.
 
-To the chip goes COBS as everybody knows it: each run of bytes that are not zero stands behind its length. From the chip
+To the chip goes ordinary COBS: each run of bytes that are not zero stands behind its length. From the chip
 comes its mirror image, each run before its length, so that the chip can send a byte before it knows the next one; the
 host has all of a packet before it reads any of it. Either way, a packet grows by one byte, and by one more in 254.
 """
@@ -15,28 +15,28 @@ _LONGEST = 254  # bytes of a run; its length, 255, then says that no zero follow
 
 
 def with_crc(packet: bytes) -> bytes:
-    """CRC-16/IBM-3740 behind it, the high byte first: of the whole, the CRC is 0."""
+    """Append the CRC-16/IBM-3740, the high byte first: the CRC of the whole is 0."""
     return packet + crc_hqx(packet, 0xFFFF).to_bytes(2, "big")
 
 
 def without_crc(packet: bytes) -> bytes | None:
-    """The packet, or None if it is not what was sent."""
+    """Return the packet without its CRC, or None if the CRC is wrong."""
     return packet[:-2] if len(packet) > 2 and crc_hqx(packet, 0xFFFF) == 0 else None
 
 
 def to_wire(packet: bytes) -> bytes:
-    """A packet to the chip, its zero included."""
+    """Return the bytes of a packet to the chip, its zero included."""
     return cobs(with_crc(packet)) + b"\0"
 
 
 def from_wire(wire: bytes) -> bytes | None:
-    """A packet from the chip, given without its zero; None if it is not what was sent."""
+    """Return a packet from the chip, whose bytes come without the zero; None if it is broken."""
     packet = uncobs_mirrored(wire)
     return None if packet is None else without_crc(packet)
 
 
 def cobs(packet: bytes) -> bytes:
-    """The packet without zeros: every run of others behind its length and one."""
+    """Return the packet without zeros: every run of other bytes stands behind its length plus one."""
     out = bytearray()
     for run in packet.split(b"\0"):
         whole, rest = divmod(len(run), _LONGEST)
@@ -48,7 +48,7 @@ def cobs(packet: bytes) -> bytes:
 
 
 def mirrored_cobs(packet: bytes) -> bytes:
-    """The packet without zeros: every run of others before its length and one."""
+    """Return the packet without zeros: every run of other bytes stands before its length plus one."""
     out = bytearray()
     for run in packet.split(b"\0"):
         whole, rest = divmod(len(run), _LONGEST)
@@ -60,7 +60,7 @@ def mirrored_cobs(packet: bytes) -> bytes:
 
 
 def uncobs(wire: bytes) -> bytes | None:
-    """What ``cobs`` was given; None where it never gave this."""
+    """Return the packet that ``cobs`` encoded; None where it never gives these bytes."""
     out, at = bytearray(), 0
     while at < len(wire):
         code = wire[at]
@@ -75,7 +75,7 @@ def uncobs(wire: bytes) -> bytes | None:
 
 
 def uncobs_mirrored(wire: bytes) -> bytes | None:
-    """What ``mirrored_cobs`` was given; None where it never gave this."""
+    """Return the packet that ``mirrored_cobs`` encoded; None where it never gives these bytes."""
     runs: list[bytes] = []
     end = len(wire)
     while end > 0:

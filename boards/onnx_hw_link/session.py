@@ -1,4 +1,4 @@
-"""The host's side of the protocol, without a wire and without a clock: bytes in, bytes out, and what time it is.
+"""Host's side of the protocol, without a wire and without a clock: bytes and the time in, bytes out.
 
 docs/link.md says what a packet means. Frames go in and come out whole and in order, whatever the wire does to them.
 """
@@ -21,11 +21,11 @@ _LEAST_WINDOW, _GROWTH = 2.5, 0.25  # packets on a bad wire, and how quickly the
 
 @dataclass(frozen=True)
 class FrameResult:
-    """What the chip gave for a frame.
+    """The chip's result of a frame.
 
     Attributes:
-        beats: its bytes.
-        began, ended: the cycles in which its first beat entered and its last one left, modulo 2³²; ``began`` is None
+        beats: bytes of the results.
+        began, ended: cycles in which its first beat entered and its last one left, modulo 2³²; ``began`` is None
             where the chip followed another frame.
         waited: whether results had to wait for room since the frame before had left.
     """
@@ -42,12 +42,12 @@ class FrameResult:
 
 @dataclass
 class Faults:
-    """What went wrong on the wire, and was mended.
+    """Numbers of faults on the wire, which the protocol repaired.
 
     Attributes:
         broken: packets of the chip whose CRC was wrong.
-        missed: times that the chip missed a packet of ours.
-        silent: times that nothing came, and we asked again.
+        missed: times that the chip missed a packet of the host.
+        silent: times that nothing came, and the host asked again.
         resent: packets that were sent again.
     """
 
@@ -58,7 +58,7 @@ class Faults:
 
 
 def hello(number: int) -> bytes:
-    """What begins a session, on the wire: its packets of data are numbered from ``number`` on.
+    """Return the bytes that begin a session: its packets of data are numbered from ``number`` on.
 
     The zero before it ends whatever another session left half sent.
     """
@@ -66,7 +66,7 @@ def hello(number: int) -> bytes:
 
 
 def packets_of(wire: bytearray) -> list[bytes | None]:
-    """The packets that have come, taken from the bytes of the wire; None for each that is broken."""
+    """Take the packets that have come from the bytes of the wire, and return them; None for each that is broken."""
     *whole, rest = wire.split(b"\0")
     wire[:] = rest
     return [from_wire(packet) for packet in map(bytes, whole) if packet]
@@ -77,11 +77,11 @@ class Session:
     """A conversation that has begun: the chip has answered a ``hello``.
 
     Attributes:
-        greeting: what it answered.
-        number: of the hello, hence of the first packet of data.
-        retry: seconds without any news after which we ask again.
-        faults: so far.
-        results: of frames, in order; whoever reads them takes them out.
+        greeting: the chip's answer.
+        number: number of the hello, hence of the first packet of data.
+        retry: seconds without any news after which the host asks again.
+        faults: faults so far.
+        results: results of frames, in order; the reader removes them.
     """
 
     greeting: Greeting
@@ -117,7 +117,7 @@ class Session:
     # ---- the caller's side ------------------------------------------------------------------------------------------
 
     def offer(self, frame: bytes) -> None:
-        """A frame to send, after all those before."""
+        """Queue a frame to send, after all those before."""
         if len(frame) != self.greeting.input_bytes:
             raise ValueError(f"a frame must have {self.greeting.input_bytes} bytes, not {len(frame)}")
         self._waiting.append(frame)
@@ -141,7 +141,7 @@ class Session:
     # ---- the wire's side --------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """Bytes that have come."""
+        """Take in bytes that have come."""
         self._wire += data
         for packet in packets_of(self._wire):
             if packet is None or len(packet) < 4:
@@ -151,7 +151,7 @@ class Session:
                 self._take(packet)
 
     def transmit(self, now: float) -> bytes:
-        """Bytes to send, at time ``now`` in seconds."""
+        """Return the bytes to send, at time ``now`` in seconds."""
         if self._news is None or not (self._unanswered or self._flying):
             self._news = now
         if now - self._news > self._patience:  # nothing has gone forward
@@ -175,7 +175,7 @@ class Session:
         return to_wire(bytes((kind, number % 256, self._wanted)) + payload)
 
     def _payload(self) -> bytes | None:
-        """Of the next packet of data, if there is one and there is room for it."""
+        """Return the payload of the next packet of data; None where nothing is left to send, or no room for it."""
         if self._next >= int(self._window):
             return None
         if self._next < len(self._flying):

@@ -1,4 +1,4 @@
-"""A board in a file of the user's."""
+"""Lookup of boards: by name, or in a file of the user's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_hw_boards.board import Board
 
 
 def read_board(file: str) -> Board:
-    """The value ``BOARD`` of a Python file, which is run.
+    """Run a Python file, and return its value ``BOARD``.
 
     Raises:
         UserError: there is no such file, it fails, or it defines no board.
@@ -37,10 +37,10 @@ def read_board(file: str) -> Board:
 
 
 def find_board(name: str) -> Board:
-    """The board called ``name``, or the one that a file of the user's defines, whose name ends in ``.py``.
+    """Return the board called ``name``, or the one that a file of the user's defines, whose name ends in ``.py``.
 
     Raises:
-        UserError: there is none; the hint names the nearest. The file defines none.
+        UserError: there is no such board, and the hint names the nearest; or the file defines no board.
     """
     if name.endswith(".py"):
         return read_board(name)

@@ -35,23 +35,23 @@ class CircuitNames:
 
 
 def identifier(prefix: str, number: int, name: str) -> str:
-    """A unique identifier that still reads like the name."""
+    """Return a unique identifier that still reads like the name."""
     readable = "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_")[-24:].strip("_")
     return f"{prefix}{number}_{readable}".rstrip("_").lower()
 
 
 def edge_names(design: Design) -> dict[str, str]:
-    """Tensor -> wire; the pins of a stream begin with its name."""
+    """Return the wire of each tensor; the pins of a stream begin with its name."""
     return {edge.tensor: identifier("e", k, edge.tensor) for k, edge in enumerate(design.edges())}
 
 
 def module_names(design: Design) -> dict[str, str]:
-    """Node -> module."""
+    """Return the module of each node."""
     return {node.name: identifier("n", k, node.name) for k, node in enumerate(design.network.nodes)}
 
 
 def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, CircuitNames]:
-    """The circuit of a design, and how its parts are called."""
+    """Return the circuit of a design, and the names of its parts."""
     from onnx_hw_rtl.streams.assembly import Assembly, Wire
 
     verify_design(design)
@@ -77,7 +77,7 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Circuit
 
 
 def to_rtlil(top: Component, platform: object = None) -> str:
-    """The netlist in yosys' own text format, tidied; module name ``top``."""
+    """Return the netlist in yosys' own text format, tidied; module name ``top``."""
     from amaranth.back import rtlil
 
     from onnx_hw_rtl.parts.memory_words import write_memories_as_words
@@ -89,7 +89,7 @@ def to_rtlil(top: Component, platform: object = None) -> str:
 
 
 def tidy(rtlil: str) -> str:
-    """A netlist of Amaranth's as yosys is to have it.
+    """Return a netlist of Amaranth's in the form that yosys needs.
 
     Amaranth promises the old word where a synchronous read meets a write of the same address, and synthesis would build
     bypasses to keep that promise. No core reads a word it has not finished writing (rule 4 of the firing law, and the
@@ -104,10 +104,10 @@ def tidy(rtlil: str) -> str:
 
 
 def without_signed_wires(rtlil: str) -> str:
-    """The same netlist: whether an operand has a sign, each cell says of it.
+    """Return the same netlist without signed wires; each cell states whether its operands have a sign.
 
-    But yosys would declare such wires as signed in Verilog, where that counts, too: the 20 bits of one as an unsigned
-    number, shifted into 21, would get a sign.
+    Yosys would declare such wires as signed in Verilog, where that changes the meaning: the 20 bits of one that a cell
+    reads as an unsigned number, shifted into 21, would get a sign.
     """
     return _SIGNED.sub(r"\1", rtlil)
 
@@ -132,7 +132,7 @@ def to_linked_chip(design: Design, link: Link, board_link: BoardLink, clock_mhz:
 
 
 def in_shell(design: Design, shell: ShellKind, link: Link) -> Component:
-    """The circuit of a design in one of the shells that are written as Verilog; its ports are plain signals."""
+    """Return the circuit of a design in one of the shells that are written as Verilog; its ports are plain signals."""
     from onnx_hw_rtl.shells.axi_stream_shell import AxiStreamShell
     from onnx_hw_rtl.shells.spi_shell import SpiShell
     from onnx_hw_rtl.shells.wishbone_shell import WishboneShell
@@ -146,17 +146,17 @@ def in_shell(design: Design, shell: ShellKind, link: Link) -> Component:
 
 
 NamedCircuit: TypeAlias = "tuple[Circuit, CircuitNames]"
-"""What the proof bench compiles."""
+"""Circuit that the proof bench compiles, with its names."""
 
 
 def bench_circuit(design: Design) -> NamedCircuit:
-    """What the proof bench compiles, without the assembly it was made of: values that another process can hand over."""
+    """Return the circuit that the proof bench compiles, without its assembly: values that can go to another process."""
     circuit, names, _ = to_circuit(design)
     return circuit, names
 
 
 def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, CircuitNames, Assembly]:
-    """What the proof bench simulates: the design with every edge and every firing visible.
+    """Return the circuit that the proof bench simulates: the design with every edge and every firing visible.
 
     ``netlist=False`` leaves the RTLIL out: Amaranth's simulator takes the assembly itself.
     """

@@ -1,4 +1,4 @@
-"""What a design and its host agree on: the value from which the circuit's end of the link is made, and the driver's."""
+"""Facts that a design and its host agree on: from one value both the circuit's and the driver's end are made."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from onnx_hw_link.link import Link, LinkPort
 
 
 def link_of(design: Design, clock_mhz: float, digest: bytes = bytes(16)) -> Link:
-    """The link of a design.
+    """Return the link of a design.
 
     Args:
-        clock_mhz: of the chip.
-        digest: 16 bytes that tell the circuit from others.
+        clock_mhz: clock of the chip.
+        digest: 16 bytes that identify the circuit.
     """
     edges, names = {edge.tensor: edge for edge in design.edges()}, edge_names(design)
     into = [edges[tensor] for tensor in dict.fromkeys(boundary.tensor for boundary in design.network.inputs)]
@@ -39,24 +39,24 @@ def _port(edge: Edge, name: str) -> LinkPort:
 
 
 def _cycles(design: Design, into: list[Edge], out: list[Edge]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """When the beats of a frame are taken and leave where nobody hesitates, by stream.
+    """Return the cycles in which the beats of a frame are taken and leave where neither end waits, by stream.
 
-    In these orders they travel. Nothing can come to a standstill then: whatever a beat has to wait for, in the network
-    or because its turn has not come, happens earlier here, or is a beat that is taken at the same time; and of each
-    input the circuit holds a beat (``BeatsFromBytes``). Of later frames this holds as of the first one, since within a
-    frame they wait for the same.
+    The beats travel in these orders. Nothing can come to a standstill then: everything that a beat has to wait for, in
+    the network or because its turn has not come, happens earlier here, or is a beat that is taken at the same time; and
+    of each input the circuit holds a beat (``BeatsFromBytes``). This is true of later frames as of the first one, since
+    they wait for the same within a frame.
     """
-    found = predict(design, 1, offers={edge.tensor: np.zeros(edge.beats, dtype=np.int64) for edge in into})
+    predicted = predict(design, 1, offers={edge.tensor: np.zeros(edge.beats, dtype=np.int64) for edge in into})
     schedules, taken = design.schedules(), []
     for edge in into:
         assert edge.consumer is not None
         node, port = edge.consumer
         engine = next(engine for engine in schedules[node].engines if port in engine.pops)
-        taken.append(found.fires[node, engine.name][engine.once + np.asarray(engine.pops[port])])
-    return taken, [found.sinks[edge.tensor][: edge.beats] for edge in out]
+        taken.append(predicted.fires[node, engine.name][engine.once + np.asarray(engine.pops[port])])
+    return taken, [predicted.sinks[edge.tensor][: edge.beats] for edge in out]
 
 
 def _turns(cycles: list[np.ndarray]) -> tuple[tuple[int, int], ...]:
-    """(stream, beats) one after the other, by the cycles of their beats."""
+    """Return (stream, beats) one after the other, by the cycles of their beats."""
     order = sorted((int(cycle), k) for k, of_stream in enumerate(cycles) for cycle in of_stream)
     return tuple((k, sum(1 for _ in beats)) for k, beats in groupby(k for _, k in order))

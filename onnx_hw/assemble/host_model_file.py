@@ -1,4 +1,4 @@
-"""``model.json``: what a host has to know of a build, as data that ``onnx_hw_link`` reads without the compiler."""
+"""Model file ``model.json``: the facts that a host needs, as data that ``onnx_hw_link`` reads without the compiler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from onnx_hw_link.link import PROTOCOL, Link
 def write_host_model(
     folder: BuildFolder, note_file: Callable[[str, str], None], design: Design, netlist: Netlist
 ) -> None:
-    """Write the file, and tell of it, where the chip has a link."""
+    """Write the file, and note it in the report, where the chip has a link."""
     if netlist.link is not None:
         folder.write(FILE, host_model(design, netlist.link, bit_rate_of(netlist), kind_of(netlist)))
         note_file("model", FILE)
@@ -93,7 +93,7 @@ def _stream(port: Any) -> dict[str, Any]:
 
 
 def _on_the_host(network: Network) -> dict[str, Any]:
-    """Head and tail as steps, their constants, and the nodes that ``onnx_hw_link`` cannot do."""
+    """Return head and tail as steps, their constants, and the nodes that ``onnx_hw_link`` cannot do."""
     steps: dict[str, list[dict[str, Any]]] = {"head": [], "tail": []}
     constants: dict[str, Any] = {}
     elsewhere: list[str] = []
@@ -116,7 +116,7 @@ _UNKNOWN = frozenset({"block_size", "output_dtype", "precision", "saturate"})
 
 
 def _is_data(node: Node, arrays: dict[str, np.ndarray], model: Model) -> bool:
-    """Whether a node is one that ``onnx_hw_link`` knows, in such a version and with such attributes."""
+    """Return whether a node is one that ``onnx_hw_link`` knows, in such a version and with such attributes."""
     if (
         node.domain
         or node.op_type not in KNOWN
@@ -140,5 +140,5 @@ _NUMPY = frozenset({"float", "double", "bool", *(f"{sign}int{bits}" for sign in 
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as JSON has it."""
+    """Return an attribute as JSON has it."""
     return list(value) if isinstance(value, tuple) else value.item() if isinstance(value, np.generic) else value

@@ -25,17 +25,17 @@ from onnx_hw_link.link import Link
 
 @dataclass(frozen=True)
 class Netlist:
-    """What synthesis, placement and routing begin with.
+    """A circuit with its pads: the input of synthesis, placement and routing.
 
     Attributes:
         rtlil: the circuit, module ``top``, in yosys' own text format.
         constraints: text of nextpnr's file: every port on a pin, and the clock.
         target: board, and the clock to aim at.
-        pins: that the streams take, or the link.
+        pins: number of pins that the streams take, or the link.
         reset_delay: cycles from power-up, or from the end of a reset at its pad, to cycle 0 of the circuit; None where
             its streams are not on pins.
-        link: what a host has to know; None where no packets travel.
-        ports: of a circuit that is on no pins, beside clock and reset: "in" or "out", and bits.
+        link: facts that a host needs; None where no packets travel.
+        ports: ports of a circuit that is on no pins, without clock and reset: "in" or "out", and bits.
     """
 
     rtlil: str
@@ -65,12 +65,12 @@ class Netlist:
 
     @property
     def digest(self) -> str:
-        """Of everything the bitstream depends on, but the tools."""
+        """Digest of everything that the bitstream depends on, except the tools."""
         return digest({"rtlil": self.rtlil, "pads": self.constraints, "clock": self.clock_mhz})
 
 
 def netlist_of(design: Design) -> Netlist:
-    """The circuit of a design, with its streams on the pins of a bare chip or behind the link of a board.
+    """Return the netlist of a design, with its streams on the pins of a bare chip or behind the link of a board.
 
     Raises:
         UserError: there are not enough pins; the board cannot make such a clock, or the link such a rate.
@@ -94,13 +94,13 @@ def netlist_of(design: Design) -> Netlist:
 
 
 def pad_streams(design: Design, names: CircuitNames) -> list[PadStream]:
-    """The streams that leave the chip."""
+    """Return the streams that leave the chip."""
     open_edges = [edge for edge in design.edges() if edge.producer is None or edge.consumer is None]
     return [PadStream(names.edges[edge.tensor], edge.width, edge.type.dtype.bits) for edge in open_edges]
 
 
 def _verilog(design: Design, board: VerilogBoard) -> Netlist:
-    """Of no chip, and on no pins; the digest as behind a link."""
+    """Return the netlist of no chip, and on no pins; the digest is made as behind a link."""
 
     def built(digest: bytes) -> Netlist:
         link = link_of(design, design.clock_mhz, digest)
@@ -117,7 +117,10 @@ def _verilog(design: Design, board: VerilogBoard) -> Netlist:
 
 
 def _behind_its_link(design: Design, board: LinkedBoard) -> Netlist:
-    """The digest that the circuit tells its host is that of the same circuit with zeros in its place."""
+    """Return the netlist behind a link.
+
+    The digest that the circuit sends to its host is that of the same circuit with zeros in its place.
+    """
 
     def built(digest: bytes) -> Netlist:
         link = link_of(design, design.clock_mhz, digest)
@@ -128,7 +131,7 @@ def _behind_its_link(design: Design, board: LinkedBoard) -> Netlist:
 
 
 def shell_of(link: Link, board: LinkedBoard, clock_mhz: float) -> Netlist:
-    """What stands around a network on a board with a link, alone.
+    """Return the shell around a network on a board with a link, without the network.
 
     Raises:
         UserError: as ``netlist_of``.
@@ -164,7 +167,7 @@ def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
 
     Args:
         circuit: an Amaranth component of the domain ``sync``.
-        clock_mhz: the clock to aim at; the netlist tells which one it is.
+        clock_mhz: clock to aim at; the netlist has the exact clock.
 
     Raises:
         UserError: the board cannot make such a clock.

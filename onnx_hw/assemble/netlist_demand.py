@@ -1,4 +1,4 @@
-"""What a circuit demands of a chip, counted in its netlist: for one that is no operator's, such as a board's link."""
+"""Demand of a circuit, counted in its netlist: for circuits that are not an operator's, such as a board's link."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_hw_boards.demand import Adder, Comparator, Demand, Enable, LogicFuncti
 __all__ = ["demand_of_netlist"]
 
 INPUTS, GATES = 4, 3
-"""Of a look-up table; gates of two inputs each that it takes."""
+"""Inputs of a look-up table, and the gates of two inputs each that it replaces."""
 
 FEW = 2
 """Constants of which one is what a flip-flop is set or reset to, or a gate."""
@@ -30,13 +30,13 @@ _RESET = re.compile(r"^    switch \\rst \[0\]\n(?:.*\n)*", re.M)
 
 
 def demand_of_netlist(rtlil: str) -> Demand:
-    """Of all modules together.
+    """Return the demand of all modules together.
 
-    A value that a register keeps is none that it chooses from, and its reset is its own: flip-flops have both. What is
-    written twice over is there once.
+    A value that a register keeps is not one that it chooses from, and its reset is its own: flip-flops have both. Equal
+    logic counts once.
 
     Args:
-        rtlil: as Amaranth writes it.
+        rtlil: netlist as Amaranth writes it.
     """
     return sum((part for module in rtlil.split("\nmodule ") for part in _parts(module)), Demand())
 
@@ -66,16 +66,16 @@ def _parts(module: str) -> Iterator[Demand]:
                 yield Demand.of(Multiplexer(2, numbers["WIDTH"] if several else 0))
                 gates += 0 if several else numbers["WIDTH"]
     yield Demand.of(LogicFunction(INPUTS, -(-gates // GATES)))
-    told = set[str]()
+    conditions = set[str]()
     for body in _PROCESS.findall(module):
-        yield _choice(_named(same, body), kept, told)
+        yield _choice(_named(same, body), kept, conditions)
 
 
 def _cells(module: str) -> tuple[list[tuple[str, dict[str, int], dict[str, str]]], dict[str, str]]:
-    """Those that are left when synthesis has merged what does the same with the same inputs.
+    """Return the cells that are left when synthesis has merged those that do the same with the same inputs.
 
     Returns:
-        (kind, parameters, ports) of each, and by the wire of one that is gone that which has its value.
+        (kind, parameters, ports) of each cell; and by the wire of a merged cell, the wire that has its value.
     """
     cells, same, seen = list[tuple[str, dict[str, int], dict[str, str]]](), dict[str, str](), dict[str, str]()
     for kind, body in _CELL.findall(module):
@@ -93,12 +93,12 @@ def _named(same: dict[str, str], text: str) -> str:
     return _WIRE.sub(lambda wire: same.get(wire[0], wire[0]), text)
 
 
-def _choice(process: str, kept: dict[str, str], told: set[str]) -> Demand:
-    """One of several values, by what tells which; a bit of a register that is set or cleared is a function by itself.
+def _choice(process: str, kept: dict[str, str], conditions: set[str]) -> Demand:
+    """Return the demand of a choice of values; a bit of a register that is set or cleared is a function by itself.
 
     Args:
-        kept: of a register, by the wire of what it takes, that of what it holds.
-        told: conditions that tell which value is taken, of the processes so far: more of the same take nothing.
+        kept: the wire of a register's output, by the wire of its input.
+        conditions: conditions of the processes so far, which select a value: equal ones take nothing more.
     """
     body, resets = _RESET.subn("", process)
     (target, _, _, usual), *others = _ASSIGNMENT.findall(body)
@@ -111,23 +111,23 @@ def _choice(process: str, kept: dict[str, str], told: set[str]) -> Demand:
         first = int(bottom or top)
         width_of[first] = max(width_of.get(first, 0), int(top) - first + 1)
         parts.setdefault(first, {usual}).add(value)
-    found, flag = Demand(), False
+    demand, flag = Demand(), False
     for first, values in parts.items():
         values -= {value for value in values if _wire(value) == kept.get(target)}
         known = sum(1 for value in values if _CONSTANT.fullmatch(value))
-        found += Demand.of(Multiplexer(len(values) - known, width_of[first]))
+        demand += Demand.of(Multiplexer(len(values) - known, width_of[first]))
         if known > FEW:
-            found += Demand.of(LogicFunction(tests, width_of[first]))
+            demand += Demand.of(LogicFunction(tests, width_of[first]))
         elif known and len(values) == known + 1 and target not in kept:
-            found += Demand.of(LogicFunction(INPUTS, width_of[first]))
+            demand += Demand.of(LogicFunction(INPUTS, width_of[first]))
         flag = flag or (known > 0 and width_of[first] == 1)
     when = _TAKEN.sub(r"\1", body)
     if target in kept and flag:
-        return found + Demand.of(LogicFunction(tests))
-    if when in told or (target not in kept and sum(width_of.values()) == 1):
-        return found
-    told.add(when)
-    return found + Demand.of(Enable(tests, resets > 0) if target in kept else LogicFunction(tests))
+        return demand + Demand.of(LogicFunction(tests))
+    if when in conditions or (target not in kept and sum(width_of.values()) == 1):
+        return demand
+    conditions.add(when)
+    return demand + Demand.of(Enable(tests, resets > 0) if target in kept else LogicFunction(tests))
 
 
 def _wire(value: str) -> str:
@@ -135,12 +135,12 @@ def _wire(value: str) -> str:
 
 
 def _variable(value: str) -> int:
-    """Bits that are no constants."""
+    """Return the number of bits that are not constants."""
     return len(_bits(value)) if "[" in value else 0
 
 
 def _bits(value: str) -> list[tuple[str, int]]:
-    found = []
+    bits = []
     for wire, top, bottom in _BITS.findall(value):
-        found += [(wire, bit) for bit in range(int(bottom or top), int(top) + 1)]
-    return found
+        bits += [(wire, bit) for bit in range(int(bottom or top), int(top) + 1)]
+    return bits

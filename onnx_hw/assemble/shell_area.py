@@ -1,4 +1,4 @@
-"""What stands around a network on a board with a link, clock and reset included: what that takes of the chip."""
+"""Area of the shell around a network on a board with a link, clock and reset included."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["cells_of_shell", "shell_cells"]
 
 
 def shell_cells(network: Network, board: Board, clock_mhz: float) -> Cells:
-    """Estimated without a design, the streams as narrow as they can be; nothing on a bare chip.
+    """Return an estimate of the shell's cells without a design, for the narrowest streams; none on a bare chip.
 
     Raises:
         UserError: the clock is too slow for the link, or no whole number of its cycles is near a bit.
@@ -29,12 +29,12 @@ def shell_cells(network: Network, board: Board, clock_mhz: float) -> Cells:
 
 @lru_cache(maxsize=64)
 def cells_of_shell(link: Link, board: LinkedBoard, clock_mhz: float) -> Cells:
-    """Estimated from the circuit itself, elaborated around nothing."""
+    """Return an estimate of the shell's cells from the circuit itself, elaborated around an empty network."""
     return board.family.cost(demand_of_netlist(shell_of(link, board, clock_mhz).rtlil))
 
 
 def _ports(name: str, network: Network, side: tuple[Boundary, ...]) -> tuple[LinkPort, ...]:
-    """One for each stream."""
+    """Return a port for each stream."""
     types = {tensor: network.tensors[tensor] for tensor in dict.fromkeys(boundary.tensor for boundary in side)}
     return tuple(
         LinkPort(f"{name}{k}", kind.size, 1, kind.dtype.bits, kind.dtype.signed)

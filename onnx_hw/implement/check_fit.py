@@ -18,11 +18,11 @@ CELLS = {
     "bram": "block RAMs",
     "logic": "logic cells",
 }
-"""The fields of ``Cells``, as people call them."""
+"""Names of the fields of ``Cells``, for people."""
 
 
 def pin_constraints(board: BareChip, streams: Sequence[PadStream], clock_mhz: float) -> str:
-    """The text of nextpnr's file of constraints: every bit of the streams on a pin of its own.
+    """Return the text of nextpnr's file of constraints: every bit of the streams on a pin of its own.
 
     Raises:
         UserError: more bits than pins; the hint says how many lanes would fit.
@@ -49,7 +49,7 @@ def check_fit(used: Cells, board: Board) -> None:
     """Refuse a design that needs more of anything than the chip has, every shortage at once.
 
     Raises:
-        UserError: by how much.
+        UserError: the design is too large; the message says by how much.
     """
     amounts = ((name, getattr(used, field), getattr(board.cells, field)) for field, name in CELLS.items())
     problems = [_too_big(board, name, need, have) for name, need, have in amounts if need > have]
@@ -58,7 +58,7 @@ def check_fit(used: Cells, board: Board) -> None:
 
 
 def too_full(board: Board, log: str) -> UserError | None:
-    """What nextpnr's table of what is used says of a design that it could not place; None if there is enough of all."""
+    """Return the error for a design that nextpnr could not place, by its table of utilisation; None if all fits."""
     rows = [(name, int(need), int(have)) for name, need, have in _USED.findall(log)]
     sites = board.family.placement.sites
     problems = [_too_big(board, sites.get(name, name), need, have) for name, need, have in rows if need > have]

@@ -36,12 +36,12 @@ class RouteResult:
     """A design on its chip.
 
     Attributes:
-        fmax_mhz: the fastest clock under which every path meets its timing, of the slowest clock domain.
-        target_mhz: what was asked for.
+        fmax_mhz: fastest clock under which every path meets its timing, of the slowest clock domain.
+        target_mhz: clock that was aimed at.
         utilisation: sites by nextpnr's name for them, such as ``TRELLIS_COMB``.
         critical_path: the registers at both ends of the slowest path, by cell name.
-        board: whose chip it is.
-        configuration: the file that the packer reads.
+        board: board with the chip.
+        configuration: file that the packer reads.
         made: digest and provenance of the files.
     """
 
@@ -74,8 +74,8 @@ def route(
 
     Args:
         constraints: text of nextpnr's file, see ``onnx_hw.implement.check_fit.pin_constraints``.
-        clock_mhz: the clock to aim at.
-        seed: of the placer; another one moves Fmax by some 10 %.
+        clock_mhz: clock to aim at.
+        seed: seed of the placer; another one moves Fmax by some 10 %.
 
     Raises:
         UserError: there is too little of something; says by how much.
@@ -101,8 +101,8 @@ def route(
         try:
             tools.run(nextpnr, [*options, *files], cwd=build.path, log=log, on_first_run=on_first_run)
         except ToolFailed as failure:
-            told = too_full(board, log.read_text(encoding="utf-8", errors="replace")) if log.exists() else None
-            raise told or failure from None
+            shortage = too_full(board, log.read_text(encoding="utf-8", errors="replace")) if log.exists() else None
+            raise shortage or failure from None
 
     inputs = {
         "netlist": synthesis.made.files[synthesis.netlist.name],
@@ -114,7 +114,7 @@ def route(
 
 
 def read_result(made: Made, board: Board, clock_mhz: float) -> RouteResult:
-    """What lies in the folder of a routed design."""
+    """Read the result of a routed design from its folder."""
     report = json.loads((made.folder / _REPORT).read_text(encoding="utf-8"))
     slowest = min(report["fmax"], key=lambda clock: report["fmax"][clock]["achieved"])
     return RouteResult(
@@ -157,7 +157,7 @@ def pack(build: BuildFolder, routed: RouteResult, *, packer: Tool | None = None)
 
 
 def _ends_of_critical_path(report: Mapping[str, Any], clock: str) -> tuple[str, ...]:
-    """Paths between the pads and the clock domain are listed too, but say nothing about the clock."""
+    """Return the registers at both ends of the slowest path; paths to and from the pads say nothing about the clock."""
     for path in report["critical_paths"]:
         if clock in path["from"] and clock in path["to"]:
             return path["path"][0]["from"]["cell"], path["path"][-1]["to"]["cell"]

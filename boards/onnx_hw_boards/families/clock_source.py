@@ -1,4 +1,4 @@
-"""Clocks: what a family's PLL makes of an oscillator, and how long a chip is held in reset after its configuration."""
+"""Clocks that a family's PLL makes of an oscillator, and the reset after the configuration of a chip."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from math import ceil
 __all__ = ["ClockSource", "Clocking", "Settings"]
 
 TOLERANCE = Fraction(1, 100)
+"""Largest relative difference between a clock and the one that is asked for."""
 
 
 @dataclass(frozen=True)
 class ClockSource:
-    """Where the clock of a design comes from.
+    """The source of a design's clock.
 
     Attributes:
-        mhz: it, exactly.
-        dividers: of the PLL, by its primitive's own names; None for the oscillator itself.
-        at_pad: the oscillator is at the PLL's own pad, which then is no input for anything else.
-        reset_cycles: for so many cycles of it the chip is in reset after its configuration.
+        mhz: the exact clock.
+        dividers: settings of the PLL, by its primitive's own names; None for the oscillator itself.
+        at_pad: whether the oscillator is at the PLL's own pad, which then is no input for anything else.
+        reset_cycles: cycles of this clock for which the chip is in reset after its configuration.
     """
 
     mhz: Fraction
@@ -38,9 +39,9 @@ class Clocking:
     """The clocks of a family.
 
     Attributes:
-        settings: of its PLL, for an input and a wanted clock in MHz; those that come near.
-        reset_us: how long block RAMs must not be read after configuration.
-        pll_pads: by package, the pin at which a PLL is.
+        settings: settings of the PLL near a clock, for an input and a target clock in MHz.
+        reset_us: microseconds after configuration in which block RAMs must not be read.
+        pll_pads: the pin at which a PLL is, by package.
     """
 
     settings: Callable[[Fraction, Fraction], Settings]
@@ -48,20 +49,20 @@ class Clocking:
     pll_pads: Mapping[str, str] = field(default_factory=dict)
 
     def nearest(self, oscillator_mhz: Fraction, mhz: Fraction, *, at_pad: bool = False) -> ClockSource:
-        """The clock nearest to ``mhz``; of several settings for it the first, which divides least.
+        """Return the clock nearest to ``mhz``; of several settings for it the first, which divides least.
 
         Raises:
-            ValueError: none is within ``TOLERANCE``.
+            ValueError: no clock is within ``TOLERANCE``.
         """
         reset_cycles = ceil(self.reset_us * mhz) + 1
         if oscillator_mhz == mhz:
             return ClockSource(mhz, None, at_pad, reset_cycles)
-        found = dict(reversed(list(self.settings(oscillator_mhz, mhz))))
-        made = min(found, key=lambda made: (abs(made - mhz), made), default=None)
-        if made is None or abs(made - mhz) > TOLERANCE * mhz:
-            reached = "" if made is None else f"; {float(made):.6g} MHz is nearest"
+        dividers_of = dict(reversed(list(self.settings(oscillator_mhz, mhz))))
+        nearest = min(dividers_of, key=lambda clock: (abs(clock - mhz), clock), default=None)
+        if nearest is None or abs(nearest - mhz) > TOLERANCE * mhz:
+            reached = "" if nearest is None else f"; {float(nearest):.6g} MHz is nearest"
             raise ValueError(
                 f"the clock must be the oscillator's {float(oscillator_mhz):g} MHz, or one that the chip's PLL makes "
                 f"of it, not {float(mhz):g} MHz{reached}"
             )
-        return ClockSource(made, found[made], at_pad, reset_cycles)
+        return ClockSource(nearest, dividers_of[nearest], at_pad, reset_cycles)

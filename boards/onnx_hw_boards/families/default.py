@@ -1,4 +1,4 @@
-"""Whose cells are counted where no board is in sight: the default board's family's."""
+"""Default prices: those of the default board's family, for estimates without a board."""
 
 from __future__ import annotations
 

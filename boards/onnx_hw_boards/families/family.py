@@ -1,4 +1,4 @@
-"""What a chip family is: its cells, and how its tools get from a netlist to a bitstream."""
+"""Chip family: its cells, and how its tools get from a netlist to a bitstream."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["Family", "Fill", "Packing", "Placement", "Price"]
 
 Price = Callable[[Demand], Cells]
-"""What a circuit takes of a chip, by what it demands."""
+"""Function from the demand of a circuit to the cells that it takes of a chip."""
 
 Dialect = Callable[[Mapping[str, str], float, str], str]
-"""(pin by port bit, MHz, I/O standard) to the text of a file of constraints; the clock's port is ``clk``."""
+"""Function from (pin by port bit, MHz, I/O standard) to the text of a constraints file; the clock's port is ``clk``."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Placement:
     Attributes:
         tool: its name among the programs of ``onnx_hw_tools``.
         constraints: name of the file of constraints.
-        dialect: writes it.
-        chip: which chip, in nextpnr's words; with ``{option}``, ``{package}`` and ``{speed}``.
-        options: for every design.
-        files: what is read and written, with ``{netlist}``, ``{constraints}`` and ``{placed}``.
-        placed: name of the file that is written, which the packer reads.
-        sites: names for people of what the tool calls by others in its table of what is used.
+        dialect: function that writes it.
+        chip: nextpnr's options that name the chip; with ``{option}``, ``{package}`` and ``{speed}``.
+        options: options for every design.
+        files: options that name the files to read and write, with ``{netlist}``, ``{constraints}`` and ``{placed}``.
+        placed: name of the file that nextpnr writes and the packer reads.
+        sites: names for people of the sites in the tool's table of utilisation.
     """
 
     tool: str
@@ -56,7 +56,7 @@ class Packing:
     Attributes:
         tool: its name among the programs of ``onnx_hw_tools``.
         arguments: with ``{option}``, ``{placed}`` and ``{bitstream}``.
-        suffix: of the file, as programmers know it.
+        suffix: suffix of the file, as programmers know it.
     """
 
     tool: str
@@ -66,21 +66,22 @@ class Packing:
 
 @dataclass(frozen=True)
 class Fill:
-    """How full chips are planned: of 1, of each kind of cell that they have; all of it where nothing is said.
+    """Shares of a chip that designs may take, of 1, by kind of cell; all of a kind that is not listed.
 
     Attributes:
-        comfortable: where that is enough; fuller chips take long to route, and are slow.
-        most: where it is not; fuller ones are not routed, or an estimate that is a little too low ends there.
+        comfortable: shares to plan with where they are enough; fuller chips take long to route, and are slow.
+        most: shares to plan with otherwise; fuller chips are not routed, or an estimate that is a little too low
+            fails there.
     """
 
     comfortable: Mapping[str, float]
     most: Mapping[str, float]
 
     def plan(self, cells: Cells, taken: Cells, *, comfortable: bool) -> dict[str, int | None]:
-        """What may be used, by kind; None of a kind that the family does not have, but for multipliers.
+        """Return the cells that a design may use, by kind; None for a kind that the family lacks, except multipliers.
 
         Args:
-            taken: by what stands around the network.
+            taken: cells that the shell around the network takes.
         """
         shares = self.comfortable if comfortable else self.most
         kinds = {kind.name: getattr(cells, kind.name) for kind in fields(cells)}
@@ -94,16 +95,16 @@ class Family:
     """Chips that are built for in one way; each is itself and like no other.
 
     Attributes:
-        name: for people.
+        name: name for people.
         folder: name of the family's folder, which several families may share.
-        cells: what one cell of yosys' netlist takes of a chip, by its type; others take nothing that runs out.
-        cost: what a demand takes of a chip, estimated.
+        cells: cells of a chip that one cell of yosys' netlist takes, by its type; others take nothing that runs out.
+        cost: estimate of the cells that a demand takes.
         mappers: yosys' commands from ``top`` to a netlist of cells, by the technology mapper that they use, best first.
         placement, packing: the steps after it.
         clocking: the clocks that the chips can make.
-        fill: how full its chips are planned.
-        logic_cells: how many of them a netlist, as yosys writes it in JSON, needs at least; None where a look-up table
-            and a flip-flop do not share one.
+        fill: shares of its chips that designs may take.
+        logic_cells: function from a netlist, as yosys writes it in JSON, to the least number of logic cells; None where
+            a look-up table and a flip-flop do not share one.
         deepest_at_once: tokens of the deepest FIFO that is not better in block RAM; one more than a power of two.
     """
 
@@ -135,7 +136,7 @@ class Family:
         return self.placement.tool, self.packing.tool
 
     def count(self, netlist: Mapping[str, int]) -> Cells:
-        """What cells take of a chip, their numbers given by type."""
+        """Return the cells of a chip that a netlist takes, whose cells are counted by type."""
         total = Cells()
         for cell, number in netlist.items():
             total += self.cells.get(cell, Cells()) * number

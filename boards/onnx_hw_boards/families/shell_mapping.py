@@ -1,18 +1,20 @@
-"""What stands around a network is slow beside it: mapped for few look-up tables, apart from the network's modules."""
+"""Mapping of the shell around a network for few look-up tables, apart from the network's modules, which are fast."""
 
 from __future__ import annotations
 
 __all__ = ["with_few_tables_around"]
 
 _SCRIPT = "+strash;ifraig;scorr;dc2;dc2;dch;if,-a;mfs2,-a;lutpack"
-"""Of ABC: its own for look-up tables, mapped for area twice over, and packed."""
+"""ABC script: its own for look-up tables, mapped for area twice, and packed."""
 
 
 def with_few_tables_around(synthesis: str) -> tuple[str, ...]:
-    """A family's synthesis of ``top`` with the module ``top`` itself, whatever is flattened into it, mapped for area.
+    """Return a family's synthesis of ``top`` in which the module ``top`` itself is mapped for area.
 
-    ABC9 cannot take some modules and leave others, of which both have carry cells: all are mapped, and ``top`` is then
-    put in place of what came of it.
+    That includes all that is flattened into ``top``.
+
+    ABC9 cannot map some modules and leave others where both have carry cells: all are mapped, and the ``top`` that was
+    mapped for area then replaces the other.
 
     Args:
         synthesis: yosys' command.

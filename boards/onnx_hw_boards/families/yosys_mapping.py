@@ -1,4 +1,4 @@
-"""What yosys makes of a demand in every family alike, for the prices of each (``*_cost.py``)."""
+"""Parts of a demand that yosys maps alike in every family, for the prices of each (``cost.py``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from onnx_hw_boards.demand import Demand, Memory, Part
 __all__ = [
     "Mapped",
     "address_registers",
-    "beside_clearing",
     "bits_of_address",
     "chosen_between",
     "constants",
@@ -19,6 +18,7 @@ __all__ = [
     "in_few_words",
     "rows_of_product",
     "total",
+    "ways_without_clearing",
 ]
 
 Mapped = tuple[float, int, int, int]
@@ -29,7 +29,7 @@ DEEPEST_ROM, SMALLEST_ROM = 32, 1024
 
 
 def total(demand: Demand, cost: Callable[[Part], Mapped]) -> tuple[int, int, int, int]:
-    """The sum of its parts."""
+    """Return the sum of the costs of a demand's parts."""
     luts, ff, dsp, bram = 0.0, 0, 0, 0
     for part, count in demand.parts:
         its_luts, its_ff, its_dsp, its_bram = cost(part)
@@ -41,26 +41,26 @@ def total(demand: Demand, cost: Callable[[Part], Mapped]) -> tuple[int, int, int
 
 
 def function(inputs: int) -> float:
-    """A bit: a look-up table takes four inputs; tests of more are a tree."""
+    """Return the look-up tables of a bit: one takes four inputs; tests of more inputs are a tree."""
     return 0 if inputs < 1 else 1 if inputs <= 4 else (inputs - 1) / 3
 
 
 def enabling(inputs: int) -> float:
-    """What enables flip-flops: of one bit, that bit."""
+    """Return the look-up tables of an enable; an enable of one bit takes no table."""
     return function(inputs) if inputs > 1 else 0
 
 
-def beside_clearing(ways: int) -> int:
-    """Words that are left to choose from where a register is cleared instead of taking one: a reset does one choice.
+def ways_without_clearing(ways: int) -> int:
+    """Return the words that are left to choose from where a register is cleared instead of taking one of them.
 
-    It does so only where that choice is the last one, which it is of two words; of three, two and a gate are as many
-    inputs as a look-up table has.
+    The reset makes one choice, but only where that choice is the last one, as it is of two words; of three, two words
+    and a gate are all the inputs that a look-up table has.
     """
     return ways - 1 if ways <= 3 else ways
 
 
 def fewest_blocks(shapes: Sequence[tuple[int, int]], width: int, depth: int) -> tuple[int, int]:
-    """Block RAMs of a memory, and the bits of a word that each of them has.
+    """Return the number of block RAMs of a memory, and the bits of a word that each of them has.
 
     Args:
         shapes: (words, bits) that a block RAM may have.
@@ -69,7 +69,7 @@ def fewest_blocks(shapes: Sequence[tuple[int, int]], width: int, depth: int) -> 
 
 
 def chosen_between(shapes: Sequence[tuple[int, int]], width: int, depth: int, read: int) -> tuple[int, int]:
-    """(look-up tables, flip-flops) that choose a word where a memory is deeper than its block RAMs.
+    """Return the (look-up tables, flip-flops) that choose a word where a memory is deeper than its block RAMs.
 
     A look-up table for each two of them and each bit that is read; one that enables each, and the bits of the address.
     """
@@ -79,29 +79,29 @@ def chosen_between(shapes: Sequence[tuple[int, int]], width: int, depth: int, re
 
 
 def in_few_words(part: Memory) -> bool:
-    """Whether the circuit itself asks for look-up tables, for constants with an output register of their own."""
+    """Return whether the circuit itself asks for look-up tables, for constants with an output register of their own."""
     return part.depth <= DEEPEST_ROM or part.width * part.depth <= SMALLEST_ROM
 
 
 def bits_of_address(part: Memory) -> tuple[int, ...]:
-    """Of constants, for each bit that is made: of how many bits of the address it is a function."""
+    """Return, for each bit of constants that is made, the number of address bits that it depends on."""
     return part.depends or ((part.depth - 1).bit_length(),) * part.width
 
 
 def address_registers(part: Memory) -> int:
-    """Flip-flops that delay the address of constants in look-up tables, which answer at once."""
+    """Return the flip-flops that delay the address of constants in look-up tables, which answer at once."""
     return (part.depth - 1).bit_length() * (part.latency - 1)
 
 
 def constants(
     part: Memory, shapes: Sequence[tuple[int, int]], bits_of_a_block: int, table: Callable[[int], float]
 ) -> Mapped:
-    """Of a memory whose contents are known, where only the bits that differ are kept, in block RAM too.
+    """Return the cost of a memory whose contents are known; only the bits that differ are kept, in block RAM too.
 
     Args:
         shapes: as for ``fewest_blocks``.
-        bits_of_a_block: so many in look-up tables are as good as a block RAM.
-        table: look-up tables of a bit of so many words.
+        bits_of_a_block: bits in look-up tables that yosys weighs like a block RAM.
+        table: function from a number of words to the look-up tables of a bit.
     """
     depends = bits_of_address(part)
     blocks, _ = fewest_blocks(shapes, len(depends), part.depth)
@@ -113,10 +113,10 @@ def constants(
 
 
 def rows_of_product(x: int, y: int, signed: tuple[bool, bool]) -> int:
-    """Look-up tables of a product that no multiplier does.
+    """Return the look-up tables of a product that no multiplier does.
 
-    An and for each pair of bits, two for each bit of a row that a carry-save adder takes in, which are all but two, and
-    a chain for those. A row that is signed extends over one that is not.
+    There is an AND for each pair of bits, two tables for each bit of a row that a carry-save adder takes in, which are
+    all rows but two, and a chain for those two. A row that is signed extends over one that is not.
     """
     wide, rows = max(x, y), min(x, y)
     if rows == 1:

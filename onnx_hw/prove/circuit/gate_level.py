@@ -33,13 +33,13 @@ STAGE = "gates"
 _FOUND = "found.json"
 
 FRAMES_OF_A_RUN = (2, 8)
-"""As few; as many where they fit in ``SECONDS``."""
+"""Least and most frames of a run; more than the least only where they fit in ``SECONDS``."""
 
 SECONDS = 30
 
 
 class NotSimulated(Exception):
-    """Nothing here can simulate the netlist; says why."""
+    """The netlist cannot be simulated here; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,16 @@ class GateLevel:
     """The netlist simulated.
 
     Attributes:
-        cells: of the chip that were simulated.
-        runs: at once.
-        frames: streamed, of all runs together.
-        cycles: that each run took.
-        values, tokens: compared, of the outputs of all runs.
+        cells: cells of the chip that were simulated.
+        runs: runs at once.
+        frames: frames of all runs together.
+        cycles: cycles of each run.
+        values, tokens: values and tokens compared, of the outputs of all runs.
         wrong: values, tokens and constants that differ.
         blocks, weights: block RAMs whose constants were decoded and compared with golden's, and how many of those.
-        of_blocks: block RAMs that nobody writes.
-        difference: the first one in words, or empty.
-        cached: all of this was known from an earlier, identical build.
+        of_blocks: block RAMs that nothing writes.
+        difference: first difference as a sentence, or empty.
+        cached: whether all of this was known from an earlier, identical build.
     """
 
     cells: int
@@ -89,20 +89,20 @@ def prove(
     *,
     progress: Callable[[str], None] = lambda fact: None,
 ) -> GateLevel:
-    """``simulate`` the netlist of a build, unless that was done; only agreement is remembered.
+    """Simulate the netlist of a build, unless that was done; only agreement is stored.
 
     Raises:
         NotSimulated: as ``simulate``.
     """
     from onnx_hw_sim.gates.simulator import fingerprint
 
-    found: list[GateLevel] = []
+    results: list[GateLevel] = []
 
     def make(folder: Path) -> None:
-        found.append(simulate(design, chip, synthesized.netlist, integers, progress=progress))
-        if not found[0].agrees:
+        results.append(simulate(design, chip, synthesized.netlist, integers, progress=progress))
+        if not results[0].agrees:
             raise _Differs
-        (folder / _FOUND).write_text(json.dumps(asdict(found[0])), encoding="utf-8")
+        (folder / _FOUND).write_text(json.dumps(asdict(results[0])), encoding="utf-8")
 
     inputs = {
         "netlist": synthesized.made.files[synthesized.netlist.name],
@@ -113,13 +113,13 @@ def prove(
     try:
         made = build.stage(STAGE, inputs, make)
     except _Differs:
-        return found[0]
-    told = json.loads((made.folder / _FOUND).read_text(encoding="utf-8"))
-    return GateLevel(**{**told, "cached": made.cached})
+        return results[0]
+    stored = json.loads((made.folder / _FOUND).read_text(encoding="utf-8"))
+    return GateLevel(**{**stored, "cached": made.cached})
 
 
 class _Differs(Exception):
-    """Not to be remembered."""
+    """The netlist differs, so the result is not stored."""
 
 
 def simulate(
@@ -133,7 +133,7 @@ def simulate(
     """Stream frames through the netlist and compare all that leaves it.
 
     Args:
-        chip: what the netlist was made of.
+        chip: netlist before synthesis.
         netlist: yosys' JSON file.
         integers: by input tensor, (frames, height, width, channels).
 
@@ -147,18 +147,18 @@ def simulate(
         simulator, roms, cells = load(design, chip, netlist)
         bench = GateLevelBench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds))
         progress(f"{cells:,} cells, {bench.frames} frames in {len(bench.starts)} runs")
-        found = bench.compare(simulator.run(bench.plan(), seed=SEED))
+        compared = bench.compare(simulator.run(bench.plan(), seed=SEED))
     except (UnmodelledCell, ToolMissing) as why:
         raise NotSimulated(str(why)) from None
-    differences = [told for told in (roms.difference, str(found.difference or "")) if told]
+    differences = [text for text in (roms.difference, str(compared.difference or "")) if text]
     return GateLevel(
         cells,
         len(bench.starts),
         bench.frames,
         bench.cycles,
-        found.values,
-        found.tokens,
-        found.wrong + roms.wrong,
+        compared.values,
+        compared.tokens,
+        compared.wrong + roms.wrong,
         roms.blocks,
         roms.weights,
         roms.of_blocks,
@@ -167,7 +167,7 @@ def simulate(
 
 
 def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, RomContents, int]:
-    """The netlist ready to run, its weights compared, and how many cells it has.
+    """Return the netlist ready to run, its weights compared, and the number of its cells.
 
     Raises:
         NotModelled: a cell has no model.
@@ -186,21 +186,21 @@ def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, R
 
 
 def frames_of_a_run(design: Design, nanoseconds: float) -> int:
-    """As many as fit in ``SECONDS``; depends on the netlist alone.
+    """Return the frames of a run that fit in ``SECONDS``; the number depends on the netlist alone.
 
     Args:
-        nanoseconds: about what a cycle takes.
+        nanoseconds: estimated time of a cycle.
     """
     least, most = FRAMES_OF_A_RUN
     return int(min(most, max(least, SECONDS * 1e9 / (2 * design.interval * nanoseconds))))
 
 
-def difference_error(found: GateLevel) -> UserError:
-    """The netlist is not what was promised: the first difference."""
-    compared = found.values + found.tokens + found.weights
+def difference_error(result: GateLevel) -> UserError:
+    """Return the error for a netlist that differs from golden or from the predicted cycles."""
+    compared = result.values + result.tokens + result.weights
     return user_error(
         "netlist-differs",
-        f"{found.difference}; {found.wrong:,} of {compared:,} values, cycles and weights differ",
+        f"{result.difference}; {result.wrong:,} of {compared:,} values, cycles and weights differ",
         hint="this is a bug of onnx-hw, or of yosys: please report it with the model",
         stage=STAGE,
         exit_code=ExitCode.MISMATCH,

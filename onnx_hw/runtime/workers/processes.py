@@ -17,9 +17,9 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from onnx_hw.runtime.workers.executors import Workers
-from onnx_hw_tools.process import GRACE
+from onnx_hw_tools.process import GRACE_SECONDS
 
-PATIENCE = GRACE + 1
+PATIENCE = GRACE_SECONDS + 1
 """Seconds in which a worker ends, with the tools that it runs."""
 
 

@@ -1,4 +1,4 @@
-"""What the cells of all chips are made of: tables, flip-flops, products and memories."""
+"""Parts that the cells of all chips are made of: tables, flip-flops, products and memories."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = [
 ]
 
 RUBBISH_AT_FIRST = 2
-"""Of a register whose value at power-up nobody states."""
+"""Value at power-up of a register whose value no document states."""
 
 NEVER, OLD_WORD, UNLESS_IT_WRITES, NEW_WORD = range(4)
-"""What a port of a block gives: nothing; while it writes the word there was, nothing new, or what it writes."""
+"""Results of a port of a block: nothing; or while it writes the old word, nothing new, or the word that it writes."""
 
 
 class UnmodelledCell(Exception):
-    """Parts of a netlist are used in a way that no model here knows; says which."""
+    """A cell of a netlist is used in a way that no model covers; the message says which."""
 
 
 def not_modelled(cell: ChipCell, why: str) -> UnmodelledCell:
@@ -55,8 +55,8 @@ class FlipFlop:
 
     Attributes:
         begins: 0, 1 or RUBBISH_AT_FIRST.
-        value: that a reset gives.
-        gated: the reset waits for the enable.
+        value: value that a reset gives.
+        gated: whether the reset waits for the enable.
     """
 
     out: int
@@ -124,7 +124,7 @@ class Block:
 
     Attributes:
         words: initial contents, up to 36 bits each.
-        rubbish: it begins with anything instead.
+        rubbish: whether it begins with anything instead.
     """
 
     name: str
@@ -134,7 +134,7 @@ class Block:
 
     @property
     def shared(self) -> bool:
-        """No port writes."""
+        """Whether no port writes."""
         return all(port.write == ZERO for port in self.ports)
 
 
@@ -143,9 +143,8 @@ class Parts:
     """The parts of a netlist, collected cell by cell.
 
     Attributes:
-        nets: how many there are.
+        nets: number of nets.
         clock: the one net that clocks everything.
-        joined: pairs of nets that are one.
     """
 
     nets: int
@@ -175,7 +174,7 @@ class Parts:
         return other if one == ZERO else one if other == ZERO else self.table((one, other), 0b0110)
 
     def sum(self, a: Sequence[int], b: Sequence[int], carry: int = ZERO) -> tuple[list[int], int]:
-        """The bits of ``a + b + carry``, as many as of the operands, and the carry out of them."""
+        """Return the bits of ``a + b + carry``, in the width of the operands, and the carry out."""
         bits = []
         for x, y in zip(a, b, strict=True):
             bits.append(self.table((x, y, carry), 0b10010110))
@@ -185,17 +184,17 @@ class Parts:
     def register(
         self, d: int, out: int | None = None, *, enable: int = ONE, reset: int = ZERO, begins: int = RUBBISH_AT_FIRST
     ) -> int:
-        """The output of a flip-flop whose reset gives 0."""
+        """Return the output of a flip-flop whose reset gives 0."""
         out = self.fresh() if out is None else out
         self.flip_flops.append(FlipFlop(out, d, enable, reset, begins=begins))
         return out
 
 
 Stored = Callable[[ChipCell], tuple[list[int], int]]
-"""(words, their bits) of a block of memory that is only read, decoded from its parameters and pins."""
+"""Function from a block of memory that is only read to (words, their bits), decoded from its parameters and pins."""
 
 Model = Callable[[ChipCell, Parts], None]
-"""What a cell adds to the parts; raises NotModelled."""
+"""Function that adds the parts of a cell; raises UnmodelledCell."""
 
 
 @dataclass(frozen=True)
@@ -203,10 +202,10 @@ class CellLibrary:
     """Models of the cells of one chip family.
 
     Attributes:
-        models: by kind of cell, what it is made of.
-        source: the file that states them.
+        models: function that adds the parts of a cell, by kind of cell.
+        source: file that states the models.
         wires: kinds of cells that only join a net with another one, or with a constant.
-        stored: by kind of memory cell that the family places by hand, how its contents are decoded.
+        stored: function that decodes the contents, by kind of memory cell that the family places by hand.
     """
 
     models: Mapping[str, Model]
@@ -216,13 +215,13 @@ class CellLibrary:
 
 
 def require(cell: ChipCell, **pins: int) -> None:
-    """Raises NotModelled unless these pins are on these nets, or left open."""
+    """Raise UnmodelledCell unless these pins are on these nets, or left open."""
     for name, net in pins.items():
         if cell.pin(name) not in (net, RUBBISH):
             raise not_modelled(cell, f"its pin {name} is not constant")
 
 
 def clocked(cell: ChipCell, parts: Parts, pin: str) -> None:
-    """Raises NotModelled unless the pin is on the one clock."""
+    """Raise UnmodelledCell unless the pin is on the one clock."""
     if cell.pin(pin) != parts.clock:
         raise not_modelled(cell, f"its pin {pin} is on another net than the clock")

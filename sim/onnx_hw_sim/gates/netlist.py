@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["ONE", "RUBBISH", "ZERO", "ChipCell", "FlatNetlist", "Wires", "flatten", "read_netlist"]
 
 ZERO, ONE, RUBBISH = 0, 1, 2
-"""Nets that are there in every netlist: 0, 1, and what may be either."""
+"""Nets of every netlist: 0, 1, and a net that may be either."""
 
 _CONSTANTS = {"0": ZERO, "1": ONE, "x": RUBBISH, "z": RUBBISH}
 
@@ -22,9 +22,9 @@ class ChipCell:
     """One cell.
 
     Attributes:
-        name: its path.
-        kind: as the vendor calls it.
-        parameters: as yosys writes them: bits as texts of 0 and 1, highest first; texts as such.
+        name: path of the cell.
+        kind: the vendor's name of the kind.
+        parameters: values as yosys writes them: bits as texts of 0 and 1, highest first; texts as such.
         pins: per port, its nets, lowest first.
     """
 
@@ -34,33 +34,33 @@ class ChipCell:
     pins: Mapping[str, tuple[int, ...]]
 
     def pin(self, name: str) -> int:
-        """The net of a port of one bit; RUBBISH where it is left open."""
+        """Return the net of a port of one bit; RUBBISH where it is left open."""
         return self.pins.get(name, (RUBBISH,))[0]
 
     def tied(self, name: str, otherwise: int = ZERO) -> int:
-        """The net of a port of one bit that has a value where it is left open."""
+        """Return the net of a port of one bit; ``otherwise`` where it is left open."""
         return self.pins[name][0] if name in self.pins else otherwise
 
     def bits(self, name: str, width: int) -> tuple[int, ...]:
-        """The nets of a port; RUBBISH where it is left open."""
+        """Return the nets of a port; RUBBISH where it is left open."""
         nets = self.pins.get(name, ())
         return (*nets, *[RUBBISH] * (width - len(nets)))
 
     def pins_of(self, name: str, width: int) -> tuple[int, ...]:
-        """The nets of the ports ``name0``, ``name1`` ..., each of one bit."""
+        """Return the nets of the ports ``name0``, ``name1`` ..., each of one bit."""
         return tuple(self.pin(f"{name}{k}") for k in range(width))
 
     def driven(self, name: str, width: int) -> tuple[int | None, ...]:
-        """As ``pins_of``, of outputs; None where one is left open."""
+        """Return the nets of the outputs ``name0``, ``name1`` ...; None where one is left open."""
         return tuple(self.pins[f"{name}{k}"][0] if f"{name}{k}" in self.pins else None for k in range(width))
 
     def number(self, name: str, default: int = 0) -> int:
-        """A parameter that is a number; bits left open are 0, as nextpnr takes them."""
+        """Return a parameter that is a number; bits left open are 0, as nextpnr takes them."""
         text = self.parameters.get(name)
         return default if text is None else int(text.translate({ord("x"): "0", ord("z"): "0"}), 2)
 
     def text(self, name: str, default: str = "") -> str:
-        """A parameter that is a word: yosys sets one that reads like bits apart by a space."""
+        """Return a parameter that is a word: yosys marks one that reads like bits with a space."""
         return self.parameters.get(name, default).strip()
 
 
@@ -69,9 +69,9 @@ class FlatNetlist:
     """Cells on nets.
 
     Attributes:
-        nets: how many.
-        cells: of all modules.
-        ports: of the top, its nets, lowest first.
+        nets: number of nets.
+        cells: cells of all modules.
+        ports: nets of the ports of the top module, lowest first.
         inputs: those of them that are driven from outside.
         named: nets by the names that were looked for, with their paths; RUBBISH where nobody reads one.
     """
@@ -84,7 +84,7 @@ class FlatNetlist:
 
 
 def read_netlist(path: Path) -> Mapping[str, Any]:
-    """The modules by name."""
+    """Return the modules by name."""
     modules: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))["modules"]
     return modules
 
@@ -106,7 +106,7 @@ class _Flattener:
         return len(self.same) - 1
 
     def of(self, net: int) -> int:
-        """The one that stands for it."""
+        """Return the net that stands for a net."""
         while self.same[net] != net:
             self.same[net] = self.same[self.same[net]]
             net = self.same[net]
@@ -150,15 +150,15 @@ class _Flattener:
 def flatten(
     modules: Mapping[str, Any], top: str = "top", *, wires: Wires | None = None, names: re.Pattern[str] | None = None
 ) -> FlatNetlist:
-    """All cells of the chip on nets of one numbering.
+    """Return all cells of the chip on nets of one numbering.
 
     Args:
-        wires: cells that are none.
-        names: of nets that the caller looks for.
+        wires: kinds of cells that only join nets.
+        names: pattern of the names of nets that the caller looks for.
     """
     flattener = _Flattener(modules, wires or {}, names)
     outer = {name: tuple(flattener.fresh() for _ in port["bits"]) for name, port in modules[top]["ports"].items()}
-    found = list(flattener.cells_of(modules[top], "", outer))
+    flat = list(flattener.cells_of(modules[top], "", outer))
     number = {flattener.of(net): 0 for net in range(len(flattener.same))}
     number = {net: k for k, net in enumerate(sorted(number))}
     one_of = [number[flattener.of(net)] for net in range(len(flattener.same))]
@@ -166,7 +166,7 @@ def flatten(
     def renamed(pins: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         return {port: tuple(one_of[net] for net in nets) for port, nets in pins.items()}
 
-    cells = tuple(ChipCell(c.name, c.kind, c.parameters, renamed(c.pins)) for c in found)
+    cells = tuple(ChipCell(c.name, c.kind, c.parameters, renamed(c.pins)) for c in flat)
     inputs = frozenset(name for name, port in modules[top]["ports"].items() if port["direction"] == "input")
     return FlatNetlist(len(number), cells, renamed(outer), inputs, renamed(flattener.named))
 

@@ -1,4 +1,4 @@
-"""Parts in the order in which they settle, as rows of numbers for the machine (``interpreter.h``).
+"""Parts in the order in which they settle, as rows of numbers for the interpreter (``interpreter.h``).
 
 Tables are first made as small as constants allow. What remains is sorted into levels: everything of a level depends on
 lower ones only, so that all tables of one size stand side by side.
@@ -18,7 +18,7 @@ from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO
 __all__ = ["GateProgram", "program"]
 
 PRODUCTS, READS = 5, 6
-"""Kinds of segments; 1 to 4 are tables of so many inputs."""
+"""Kinds of segments; kinds 1 to 4 are tables with that number of inputs."""
 
 WIDEST, ADDRESS, PARTS = 36, 14, 32
 
@@ -28,11 +28,11 @@ class GateProgram:
     """Rows of int32 by kind, in the order of ``interpreter.h``.
 
     Attributes:
-        nets: how many words.
+        nets: number of nets, each a word.
         rows: segments, tables, flip-flops, products, reads and writes of small memories, ports, blocks.
         functions: (n,) uint16.
         contents: per block, (words,) uint64.
-        place: of every net of the netlist, the one that stands for it.
+        place: net that stands for each net of the netlist.
     """
 
     nets: int
@@ -43,13 +43,13 @@ class GateProgram:
 
     @property
     def nanoseconds(self) -> float:
-        """About what a cycle of 64 runs costs, for plans that must not depend on the machine."""
+        """Estimated time of a cycle of 64 runs, for plans that must not depend on the computer."""
         _, tables, flip_flops, products, reads, writes, ports, _ = map(len, self.rows)
         return 6 * tables + 4 * flip_flops + 300 * products + 50 * reads + 100 * writes + 1500 * ports + 500
 
 
 class _Levels:
-    """What has settled: which net stands for another, and in which level it does."""
+    """Nets that have settled: the net that stands for each, and its level."""
 
     def __init__(self, nets: int) -> None:
         self.place = list(range(nets))
@@ -63,13 +63,13 @@ class _Levels:
 
 
 def program(parts: Parts, inputs: Sequence[int]) -> GateProgram:
-    """The parts, ready to run.
+    """Return the parts, ready to run.
 
     Args:
         inputs: nets that are driven from outside.
 
     Raises:
-        NotModelled: some parts wait for each other within a cycle, or drive one net.
+        UnmodelledCell: some parts wait for each other within a cycle, or drive one net.
     """
     combinational: list[LutCell | MultiplierCell | SmallMemory] = [*parts.tables, *parts.products, *parts.small]
     waits = [_inputs_of(part) for part in combinational]
@@ -114,7 +114,7 @@ def _inputs_of(part: LutCell | MultiplierCell | SmallMemory) -> tuple[int, ...]:
 def _makers(
     parts: Parts, combinational: Sequence[LutCell | MultiplierCell | SmallMemory], inputs: Sequence[int]
 ) -> dict[int, int]:
-    """Per driven net, the number of the part that drives it within a cycle; -1 where a register or the outside does."""
+    """Return the number of the part that drives each net within a cycle; -1 where a register or the outside does."""
     maker: dict[int, int] = {}
 
     def drives(net: int | None, number: int) -> None:
@@ -144,7 +144,7 @@ def _in_order(
     waits: Sequence[tuple[int, ...]],
     maker: dict[int, int],
 ) -> list[int]:
-    """Every part after those that it waits for."""
+    """Return the numbers of all parts, each after those that it waits for."""
     followers: dict[int, list[int]] = defaultdict(list)
     missing = [0] * len(combinational)
     for number, nets in enumerate(waits):
@@ -164,7 +164,7 @@ def _in_order(
 
 
 def _smaller(ins: Sequence[int], function: int) -> tuple[list[int], int]:
-    """The same table without inputs that are constant, come twice, or change nothing."""
+    """Return the same table without inputs that are constant, come twice, or change nothing."""
     ins = list(ins)
     entries = [function >> k & 1 for k in range(1 << len(ins))]
     for j in reversed(range(len(ins))):

@@ -1,6 +1,6 @@
-"""What a netlist's read-only memories hold, as the nets say: nothing runs, and no order of pins is believed.
+"""Contents of a netlist's read-only memories, followed net by net: nothing runs, and no order of pins is assumed.
 
-A net is a function of an address: registers hand on what they get, tables and blocks answer at once.
+A net is a function of an address: registers pass their input on, tables and blocks answer at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO
 __all__ = ["NotOfTheAddress", "ReadOnly"]
 
 DEEPEST = 32
-"""Parts between a memory's address and its word: a few registers, and what chooses among blocks."""
+"""Most parts between a memory's address and its word: a few registers, and the choice among blocks."""
 
 
 class NotOfTheAddress(Exception):
@@ -41,32 +41,32 @@ class ReadOnly:
 
     @cached_property
     def _made_by(self) -> dict[int, LutCell | FlipFlop | _Read]:
-        """By net."""
-        found: dict[int, LutCell | FlipFlop | _Read] = {}
-        found |= {table.out: table for table in self._parts.tables}
-        found |= {flip_flop.out: flip_flop for flip_flop in self._parts.flip_flops}
+        """Part that drives a net, by net."""
+        maker: dict[int, LutCell | FlipFlop | _Read] = {}
+        maker |= {table.out: table for table in self._parts.tables}
+        maker |= {flip_flop.out: flip_flop for flip_flop in self._parts.flip_flops}
         for block in self.blocks.values():
             for port in block.ports:
-                found |= {net: _Read(block, port, k) for k, net in enumerate(port.out) if net is not None}
-        return found
+                maker |= {net: _Read(block, port, k) for k, net in enumerate(port.out) if net is not None}
+        return maker
 
     @cached_property
     def blocks(self) -> dict[str, Block]:
-        """Those that nobody writes, by name."""
+        """Blocks that nothing writes, by name."""
         return {block.name: block for block in self._parts.blocks if block.shared}
 
     def addressed_by(self, block: str) -> set[int]:
-        """The nets at the address pins that may change."""
+        """Return the nets at the address pins of a block that may change."""
         return {net for port in self.blocks[block].ports for net in port.address} - {ZERO, ONE, RUBBISH}
 
     def words(self, address: Sequence[int], data: Sequence[int], depth: int) -> tuple[np.ndarray, set[str]]:
-        """The bits of every word, (depth, bits) of 0 and 1, -1 where nobody reads; and the blocks they are in.
+        """Return the bits of every word, (depth, bits) of 0 and 1, -1 where nothing reads; and the blocks they are in.
 
         Args:
             address, data: nets, lowest first.
 
         Raises:
-            NotOfTheAddress: the data are no function of the address alone.
+            NotOfTheAddress: the data are not a function of the address alone.
         """
         places = np.arange(depth)
         known = {ZERO: np.zeros(depth, bool), ONE: np.ones(depth, bool)}
@@ -79,7 +79,7 @@ class ReadOnly:
         return bits, touched
 
     def _bit(self, net: int, known: dict[int, np.ndarray], touched: set[str], left: int) -> np.ndarray:
-        """A net for every address."""
+        """Return the value of a net for every address."""
         if net in known:
             return known[net]
         part = self._made_by.get(net)
@@ -87,25 +87,25 @@ class ReadOnly:
             raise NotOfTheAddress
         match part:
             case FlipFlop():
-                found = self._bit(part.d, known, touched, left - 1)
+                values = self._bit(part.d, known, touched, left - 1)
             case LutCell():
                 index = self._number(part.ins, known, touched, left - 1)
-                found = np.array([part.function >> k & 1 for k in range(1 << len(part.ins))], bool)[index]
+                values = np.array([part.function >> k & 1 for k in range(1 << len(part.ins))], bool)[index]
             case _Read():
-                found = self._read(part, known, touched, left - 1)
-        known[net] = found
-        return found
+                values = self._read(part, known, touched, left - 1)
+        known[net] = values
+        return values
 
     def _read(self, read: _Read, known: dict[int, np.ndarray], touched: set[str], left: int) -> np.ndarray:
         port, (lowest, mask), (low, parts) = read.port, read.port.word, read.port.part
-        place = self._number(port.address, known, touched, left)
-        begins = np.array(port.begins)[place >> low & parts] + read.bit * port.bit_step
+        index = self._number(port.address, known, touched, left)
+        begins = np.array(port.begins)[index >> low & parts] + read.bit * port.bit_step
         touched.add(read.block.name)
         rows = np.array([int(row) for row in read.block.words], np.int64)
-        return (rows[place >> lowest & mask] >> begins & 1).astype(bool)
+        return (rows[index >> lowest & mask] >> begins & 1).astype(bool)
 
     def _number(self, nets: Sequence[int], known: dict[int, np.ndarray], touched: set[str], left: int) -> np.ndarray:
-        """For every address, what nets say together; what is left open is 0."""
+        """Return the number on several nets for every address; an open net is 0."""
         total = np.zeros(len(known[ZERO]), np.int64)
         for k, net in enumerate(nets):
             if net not in (RUBBISH, ZERO):

@@ -32,12 +32,12 @@ SLICE = 256  # cycles between two looks at Ctrl-C
 
 @dataclass(frozen=True)
 class Start:
-    """How a run begins.
+    """The beginning of a run.
 
     Attributes:
         false_start: cycles of streaming before a reset; None for a run without one, straight from power-up.
-        pattern: of stalls, by number.
-        frames: of the tokens, by number.
+        pattern: number of the pattern of stalls.
+        frames: number of the choice of tokens.
     """
 
     false_start: int | None
@@ -55,13 +55,13 @@ class Pattern:
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """What 64 runs stream.
+    """Tokens and timing of 64 runs.
 
     Attributes:
-        tokens: per source, (choices, tokens, lanes) integers; a run takes one of the choices.
-        patterns: that runs choose from.
-        starts: of each of the runs.
-        cycles: of each run, from its cycle 0.
+        tokens: (choices, tokens, lanes) integers by source; a run takes one of the choices.
+        patterns: patterns that runs choose from.
+        starts: start of each run.
+        cycles: cycles of each run, from its cycle 0.
     """
 
     tokens: Mapping[str, np.ndarray]
@@ -72,7 +72,7 @@ class StreamPlan:
 
 @dataclass(frozen=True)
 class Tokens:
-    """What left by one sink in one run: (n,) cycles, (n, lanes) integers."""
+    """Tokens that left by one sink in one run: (n,) cycles, (n, lanes) integers."""
 
     cycles: np.ndarray
     values: np.ndarray
@@ -82,9 +82,9 @@ class GateSimulator:
     """A netlist, ready to run.
 
     Args:
-        models: of the family's cells.
+        models: models of the family's cells.
         sources, sinks: the streams on the netlist's ports.
-        reset_cycles: that pass between the end of a reset, or power-up, and a run's cycle 0.
+        reset_cycles: cycles that pass between the end of a reset, or power-up, and a run's cycle 0.
     """
 
     def __init__(
@@ -103,10 +103,10 @@ class GateSimulator:
     def run(
         self, plan: StreamPlan, *, seed: int = 0, progress: Callable[[int, int], None] | None = None
     ) -> list[dict[str, Tokens]]:
-        """Per run, what left by every sink.
+        """Return the tokens that left by every sink, for each run.
 
         Args:
-            seed: of the rubbish.
+            seed: seed of the rubbish.
             progress: called now and then with the cycles done and the cycles to do.
 
         Raises:
@@ -145,7 +145,7 @@ class GateSimulator:
         return keep
 
     def _start(self, c: ctypes.CDLL, handle: int, start: Start) -> int:
-        """Tell the machine of a run; the cycle since power-up that is its cycle 0."""
+        """Add a run to the simulation; return the cycle since power-up that is its cycle 0."""
         if start.false_start is None:
             c.gates_run(handle, 0, -1, -1, self.reset_cycles, start.pattern)
             return self.reset_cycles
@@ -155,7 +155,7 @@ class GateSimulator:
         return zero
 
     def _connect(self, c: ctypes.CDLL, handle: int, plan: StreamPlan) -> list[np.ndarray]:
-        """Hand the plan over. The arrays returned must live as long as the run."""
+        """Pass the plan to the library. The returned arrays must live as long as the run."""
         keep: list[np.ndarray] = []
         choices = np.array([start.frames for start in plan.starts], dtype=np.int32)
         for k, source in enumerate(self.sources):
@@ -229,7 +229,7 @@ def fingerprint(library: CellLibrary) -> str:
 
 @cache
 def _library() -> ctypes.CDLL:
-    """The machine, compiled once per machine and kept in the user's cache."""
+    """Return the library, compiled once per computer and kept in the user's cache."""
     compiler = tools.find("c++")
     sources = [HERE / "interpreter.cpp", HERE / "bench.cpp"]
     state = hashlib.sha256(f"{compiler.version} {FLAGS} {_processor()}".encode())
@@ -246,17 +246,17 @@ def _library() -> ctypes.CDLL:
 
 
 def _processor() -> str:
-    """What the compiler makes use of on this machine; a cache may be seen by several."""
+    """Return the processor's features that the compiler uses; several computers may share a cache."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
-    told = [line for line in lines if line.startswith(("flags", "Features", "isa"))]
-    return platform.machine() + (told[0] if told else platform.processor())
+    features = [line for line in lines if line.startswith(("flags", "Features", "isa"))]
+    return platform.machine() + (features[0] if features else platform.processor())
 
 
 def _declared(c: ctypes.CDLL) -> ctypes.CDLL:
-    """The signatures of ``bench.cpp``."""
+    """Return the library with the signatures of ``bench.cpp``."""
     pointer, i64, i32, u64 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_uint64
     signatures = {
         "open": (pointer, [i64, i32, u64]),

@@ -38,7 +38,7 @@ def _l6mux21(cell: ChipCell, parts: Parts) -> None:
 
 
 def _ccu2c(cell: ChipCell, parts: Parts) -> None:
-    """Two bits of a chain: the table says whether the carry passes; if not, its lower entries are the carry."""
+    """Add two bits of a chain: the table says whether the carry passes; if not, its lower entries are the carry."""
     carry = cell.pin("CIN")
     for half in "01":
         table, cut = cell.number(f"INIT{half}"), cell.text(f"INJECT1_{half}", "YES") == "YES"
@@ -47,10 +47,10 @@ def _ccu2c(cell: ChipCell, parts: Parts) -> None:
         out = cell.pins.get(f"S{half}")
         if out is not None:
             parts.table((passes, ZERO if cut else carry), 0b0110, out[0])
-        made = ZERO if cut else parts.table(ins[:2], table & 15)
+        generated = ZERO if cut else parts.table(ins[:2], table & 15)
         last = cell.pins.get("COUT") if half == "1" else None
         if half == "0" or last is not None:
-            carry = parts.table((made, carry, passes), 0b11001010, None if last is None else last[0])
+            carry = parts.table((generated, carry, passes), 0b11001010, None if last is None else last[0])
 
 
 def _flip_flop(cell: ChipCell, parts: Parts) -> None:
@@ -79,7 +79,7 @@ def _dpr16x4(cell: ChipCell, parts: Parts) -> None:
 
 
 def _mult18x18d(cell: ChipCell, parts: Parts) -> None:
-    """The pins SIGNED pass the register of their operand with it."""
+    """Add a multiplier; the pins SIGNED pass the register of their operand with it."""
     require(cell, SOURCEA=ZERO, SOURCEB=ZERO)
 
     def stage(register: str, nets: tuple[int, ...], outs: tuple[int | None, ...] | None = None) -> tuple[int, ...]:
@@ -91,11 +91,11 @@ def _mult18x18d(cell: ChipCell, parts: Parts) -> None:
         clocked(cell, parts, "CLK0")
         if cell.pin("RST0") not in (ZERO, RUBBISH) and cell.text("RESETMODE", "SYNC") != "SYNC":
             raise not_modelled(cell, "its reset is asynchronous")
-        given = outs or (None,) * len(nets)
+        targets = outs or (None,) * len(nets)
         reset_net = ZERO if "RST0" not in cell.pins else cell.pin("RST0")
         return tuple(
             parts.register(net, out, enable=cell.pin("CE0"), reset=reset_net)
-            for net, out in zip(nets, given, strict=True)
+            for net, out in zip(nets, targets, strict=True)
         )
 
     *a, a_signed = stage("INPUTA", (*cell.pins_of("A", 18), cell.pin("SIGNEDA")))
@@ -106,9 +106,9 @@ def _mult18x18d(cell: ChipCell, parts: Parts) -> None:
     for k in used:
         nets[k] = parts.fresh()
     parts.products.append(MultiplierCell(tuple(a), tuple(b), a_signed, b_signed, tuple(nets)))
-    made = stage("PIPELINE", tuple(net for net in nets if net is not None))
+    piped = stage("PIPELINE", tuple(net for net in nets if net is not None))
     outs = tuple(net for net in driven if net is not None)
-    for net, out in zip(stage("OUTPUT", made, outs), outs, strict=True):
+    for net, out in zip(stage("OUTPUT", piped, outs), outs, strict=True):
         if net != out:
             parts.table((net,), 0b10, out)
 
@@ -121,20 +121,21 @@ _BEGINS = {
     2: tuple(9 * byte + at for byte in range(4) for at in (0, 2, 4, 6)),
     1: tuple(9 * byte + at for byte in range(4) for at in range(8)),
 }
-"""Where the parts of a row of 36 bits begin: ports of 4, 2 and 1 bit do not see the highest bit of a byte."""
+"""First bits of the parts of a row of 36 bits, by width: ports of 4, 2, 1 bit do not see the highest bit of a byte."""
 
 _WRITE_MODES = {"NORMAL": UNLESS_IT_WRITES, "READBEFOREWRITE": OLD_WORD, "WRITETHROUGH": NEW_WORD}
 
 
 def rows_of(cell: ChipCell) -> list[int]:
-    """512 rows of 36 bits: a parameter is 16 words of 18, each in 20."""
-    words = [cell.number(f"INITVAL_{k:02X}") >> 20 * place & (1 << 18) - 1 for k in range(64) for place in range(16)]
+    """Return the 512 rows of 36 bits; a parameter is 16 words of 18 bits, each in 20."""
+    words = [cell.number(f"INITVAL_{k:02X}") >> 20 * index & (1 << 18) - 1 for k in range(64) for index in range(16)]
     return [low | high << 18 for low, high in zip(words[::2], words[1::2], strict=True)]
 
 
 def stored(cell: ChipCell) -> tuple[list[int], int]:
-    """(words, their bits) of a block that is only read: through port A, or its lower half through A and the rest
-    through B, side by side.
+    """Return the words, and their width, of a block that is only read.
+
+    It is read through port A, or its lower half through A and the rest through B, side by side.
     """
     begins, width = _BEGINS[cell.number("DATA_WIDTH_A", 18)], cell.number("DATA_WIDTH_A", 18)
     words = [row >> begin & (1 << width) - 1 for row in rows_of(cell) for begin in begins]
@@ -148,7 +149,7 @@ def stored(cell: ChipCell) -> tuple[list[int], int]:
 
 
 def _dp16kd(cell: ChipCell, parts: Parts) -> None:
-    """Two ports; at 36 bits A only writes and B only reads, each with the data pins of both."""
+    """Add a block with two ports; at 36 bits A only writes and B only reads, each with the data pins of both."""
     widths = [cell.number(f"DATA_WIDTH_{port}", 18) for port in "AB"]
     if (widths[0] != 36 and widths[1] == 36) or any(width not in _BEGINS for width in widths):
         raise not_modelled(cell, f"its ports are {widths[0]} and {widths[1]} bits wide")

@@ -1,4 +1,4 @@
-"""What a demand costs on ECP5, as yosys maps it: in look-up tables of four inputs, flip-flops, multipliers, block RAMs.
+"""Cost of a demand on ECP5, as yosys maps it: in look-up tables of four inputs, flip-flops, multipliers, block RAMs.
 
 Carry chains are cells of two look-up tables each; what joins look-up tables to wider functions (PFUMX, L6MUX21) comes
 with them. Distributed memory is in cells of 16 words of 4 bits that take three slices, six look-up tables.
@@ -29,7 +29,6 @@ from onnx_hw_boards.demand import (
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
     address_registers,
-    beside_clearing,
     bits_of_address,
     chosen_between,
     enabling,
@@ -37,6 +36,7 @@ from onnx_hw_boards.families.yosys_mapping import (
     function,
     in_few_words,
     total,
+    ways_without_clearing,
 )
 
 __all__ = ["cost"]
@@ -48,23 +48,23 @@ BLOCK_RAMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1)
 """(words, bits) of a block RAM."""
 
 WEIGHT_OF_A_BLOCK, WEIGHT_OF_A_CELL, WEIGHT_OF_A_CHOICE = 128, 4, 0.5
-"""How yosys weighs a block RAM, a cell of distributed memory, and each bit that is chosen between two cells."""
+"""Weights that yosys gives a block RAM, a cell of distributed memory, and each bit that is chosen between two cells."""
 
 BITS_OF_A_CELL = 5.5
-"""In flip-flops, that yosys takes to be as good as a cell of distributed memory."""
+"""Flip-flops that yosys weighs like a cell of distributed memory."""
 
 LARGEST_CONSTANT_IN_LOGIC = 2048
-"""Bits of a memory of constants that yosys makes of look-up tables where nobody says how."""
+"""Bits of a memory of constants up to which yosys makes it of look-up tables by itself."""
 
 
 def cost(demand: Demand) -> Cells:
-    """The sum of its parts."""
+    """Return the cells of a demand: the sum of its parts."""
     return Cells(*total(demand, _cost))
 
 
 @lru_cache(maxsize=1 << 16)
 def _cost(part: Part) -> Mapped:
-    """(look-up tables, flip-flops, multipliers, block RAMs)."""
+    """Return the (look-up tables, flip-flops, multipliers, block RAMs) of a part."""
     match part:
         case Register(bits):
             return 0, bits, 0, 0
@@ -75,7 +75,7 @@ def _cost(part: Part) -> Mapped:
         case Adder(bits) | Comparator(bits):  # a carry cell has inputs left that gate the addends
             return (bits + bits % 2 if bits >= SHORTEST_CHAIN else max(bits, 0) * 1.5), 0, 0, 0
         case Multiplexer(ways, bits, tree, cleared):
-            ways = beside_clearing(ways) if cleared else ways
+            ways = ways_without_clearing(ways) if cleared else ways
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
         case LogicFunction(inputs, bits):
             return bits * function(inputs), 0, 0, 0
@@ -101,23 +101,23 @@ def _cost(part: Part) -> Mapped:
 
 
 def multiplexer(ways: int) -> float:
-    """A bit: two ways, or three, or four in two look-up tables."""
+    """Return the look-up tables of a bit: one for two ways, two for three or four."""
     return 0 if ways < 2 else 1 if ways == 2 else ways / 2
 
 
 def cases(ways: int) -> float:
-    """A bit that is written case by case: yosys compares the number with each."""
+    """Return the look-up tables of a bit that is written case by case: yosys compares the number with each."""
     known = {0: 0, 1: 0, 2: 1, 3: 2, 4: 3.5, 5: 7, 6: 7, 7: 8, 8: 9, 9: 15, 10: 21, 11: 22, 12: 24}
     return known[ways] if ways in known else max(27, 2.9 * ways - 4)
 
 
 def up_down(bits: int) -> float:
-    """Two sums, and what chooses between them."""
+    """Return the look-up tables of two sums and of the choice between them."""
     return max(0, 4.9 * bits - 4)
 
 
 def memory(part: Memory) -> Mapped:
-    """(look-up tables, flip-flops, multipliers, block RAMs) of one that is written.
+    """Return the (look-up tables, flip-flops, multipliers, block RAMs) of a memory that is written.
 
     Yosys chooses by the whole word, and then leaves out cells and blocks of which nothing is read.
     """
@@ -135,7 +135,7 @@ def memory(part: Memory) -> Mapped:
 
 
 def _flip_flops(part: Memory) -> Mapped | None:
-    """The same of a FIFO that is smaller than the cells that it would take."""
+    """Return the cost of a FIFO in flip-flops; None where memory cells are not larger."""
     if not part.at_once or part.in_logic or part.width * part.depth >= BITS_OF_A_CELL * -(-part.width // 4):
         return None
     return part.width * (part.depth - 1 + part.bypassed) + part.depth, part.width * part.depth, 0, 0
@@ -153,7 +153,7 @@ def _constants(part: Memory) -> Mapped:
 
 
 def table(words: int) -> float:
-    """Look-up tables of a bit of so many words: up to 128 they are joined without others."""
+    """Return the look-up tables of a bit of ``words`` words: up to 128 words they are joined without others."""
     if words <= 128:
         return 1 << max(0, -(-words // 16) - 1).bit_length()
     return words * 0.0855

@@ -29,7 +29,10 @@ def _lpf(pin_of: Mapping[str, str], clock_mhz: float, io_type: str) -> str:
 
 
 def _pll_settings(oscillator: Fraction, mhz: Fraction) -> Settings:
-    """EHXPLLL: CLKOP is only fed back, CLKOS is the clock. Lattice FPGA-DS-02012, table 3.22: PFD, VCO and outputs."""
+    """Yield settings of EHXPLLL: CLKOP is only fed back, CLKOS is the clock.
+
+    Lattice FPGA-DS-02012, table 3.22: PFD, VCO and outputs.
+    """
     for i in range(1, 129):
         phase = oscillator / i
         if not 10 <= phase <= 400:

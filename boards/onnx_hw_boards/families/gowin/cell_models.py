@@ -59,7 +59,7 @@ _ALU: dict[int, tuple[Bit, Bit]] = {
     8: (lambda a, b, c: a ^ 1 ^ c, lambda a, b, c: a),
     9: (lambda a, b, c: a & b ^ c, lambda a, b, c: a & b),
 }
-"""By mode, of I0, I1 and I3: whether the carry passes, which is the sum without it; and the carry if it does not."""
+"""Functions of I0, I1 and I3, by mode: whether the carry passes, which is the sum without it; the carry otherwise."""
 
 
 def _alu(cell: ChipCell, parts: Parts) -> None:
@@ -67,19 +67,21 @@ def _alu(cell: ChipCell, parts: Parts) -> None:
     if mode not in _ALU:
         raise not_modelled(cell, f"its mode is {mode}")
     ins = tuple(cell.pin(name) for name in ("I0", "I1", "I3"))
-    passes, made = (parts.table(ins, sum(bit(k & 1, k >> 1 & 1, k >> 2) << k for k in range(8))) for bit in _ALU[mode])
+    passes, generated = (
+        parts.table(ins, sum(bit(k & 1, k >> 1 & 1, k >> 2) << k for k in range(8))) for bit in _ALU[mode]
+    )
     carry = cell.pin("CIN")
     if "SUM" in cell.pins:
         parts.table((passes, carry), 0b0110, cell.pin("SUM"))
     if "COUT" in cell.pins:
-        parts.table((made, carry, passes), 0b11001010, cell.pin("COUT"))
+        parts.table((generated, carry, passes), 0b11001010, cell.pin("COUT"))
 
 
 _FLIP_FLOP = re.compile(r"DFF(?P<falls>N?)(?P<resets>[SRPC]?)(?P<enabled>E?)")
 
 
 def _flip_flop(cell: ChipCell, parts: Parts) -> None:
-    """A reset does not wait for the enable."""
+    """Add a flip-flop; a reset does not wait for the enable."""
     clocked(cell, parts, "CLK")
     kind = _FLIP_FLOP.fullmatch(cell.kind)
     assert kind is not None
@@ -100,7 +102,7 @@ def _ram16(cell: ChipCell, parts: Parts) -> None:
 
 
 def _multiplier(cell: ChipCell, parts: Parts) -> None:
-    """As synthesis uses it, without any register."""
+    """Add a multiplier as synthesis uses it, without any register."""
     registers = ("AREG", "BREG", "OUT_REG", "PIPE_REG", "ASIGN_REG", "BSIGN_REG")
     if any(cell.number(name) for name in registers):
         raise not_modelled(cell, "its registers are used")
@@ -119,7 +121,7 @@ def _multiplier(cell: ChipCell, parts: Parts) -> None:
 
 @dataclass(frozen=True)
 class _Side:
-    """A port of a block, by the names of its pins and parameters; empty where it has none."""
+    """Names of the pins and parameters of a port of a block; empty where the port lacks one."""
 
     suffix: str
     width: str
@@ -146,9 +148,9 @@ _WRITE_MODES = (UNLESS_IT_WRITES, NEW_WORD, OLD_WORD)
 
 
 def _block(cell: ChipCell, parts: Parts) -> None:
-    """512 rows of 32 bits, or of 36 where a byte has nine; a parameter holds eight of them."""
+    """Add a block of 512 rows of 32 bits, or of 36 where a byte has nine; a parameter holds eight rows."""
     row = 36 if "X9" in cell.kind else 32
-    rows = [cell.number(f"INIT_RAM_{k:02X}") >> row * place & (1 << row) - 1 for k in range(64) for place in range(8)]
+    rows = [cell.number(f"INIT_RAM_{k:02X}") >> row * index & (1 << row) - 1 for k in range(64) for index in range(8)]
     ports = tuple(_port(cell, parts, side, row) for side in _SIDES[cell.kind])
     written = any(port.write != ZERO for port in ports)
     parts.blocks.append(Block(cell.name, rows, ports, rubbish=written and not any(rows)))

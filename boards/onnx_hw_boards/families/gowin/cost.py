@@ -1,4 +1,4 @@
-"""What a demand costs on Gowin LittleBee, as yosys maps it: in look-up tables, flip-flops, multipliers, block RAMs.
+"""Cost of a demand on Gowin LittleBee, as yosys maps it: in look-up tables, flip-flops, multipliers, block RAMs.
 
 Memories are as large as an ECP5's, and yosys weighs them alike. A bit of a sum takes the place of one look-up table,
 and multipliers are found without their registers.
@@ -29,12 +29,12 @@ from onnx_hw_boards.demand import (
 from onnx_hw_boards.families.ecp5.cost import BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, memory, multiplexer, table, up_down
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
-    beside_clearing,
     constants,
     enabling,
     function,
     rows_of_product,
     total,
+    ways_without_clearing,
 )
 
 __all__ = ["cost"]
@@ -43,17 +43,17 @@ SHORTEST_CHAIN = 3
 """Bits of the shortest sum that is a chain of carries."""
 
 NARROW, NARROWEST = 9, 4
-"""Bits of the factors of which two products take the place of a wider one; bits below which yosys takes tables."""
+"""Bits of the factors up to which a product takes half of a wide one's place; bits below which yosys takes tables."""
 
 
 def cost(demand: Demand) -> Cells:
-    """The sum of its parts."""
+    """Return the cells of a demand: the sum of its parts."""
     return Cells(*total(demand, _cost))
 
 
 @lru_cache(maxsize=1 << 16)
 def _cost(part: Part) -> Mapped:
-    """(look-up tables, flip-flops, multipliers, block RAMs)."""
+    """Return the (look-up tables, flip-flops, multipliers, block RAMs) of a part."""
     match part:
         case Register(bits):
             return 0, bits, 0, 0
@@ -66,7 +66,7 @@ def _cost(part: Part) -> Mapped:
         case Comparator(bits):
             return bits * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
         case Multiplexer(ways, bits, tree, cleared):
-            ways = beside_clearing(ways) if cleared else ways
+            ways = ways_without_clearing(ways) if cleared else ways
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
         case LogicFunction(inputs, bits):
             return bits * function(inputs), 0, 0, 0
@@ -86,13 +86,16 @@ def _cost(part: Part) -> Mapped:
 
 
 def cases(ways: int) -> float:
-    """A bit that is written case by case: yosys joins look-up tables to functions of up to eight inputs."""
+    """Return the look-up tables of a bit that is written case by case: yosys joins them, up to eight inputs."""
     known = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 14, 6: 16, 7: 13, 8: 16, 9: 30, 10: 40, 11: 46}
     return known[ways] if ways in known else max(51, 3 * ways)
 
 
 def _product(part: Product) -> Mapped:
-    """All three registers are left. A factor without a sign has one more bit beside one that has a sign."""
+    """Return the cost of a product; all three of its registers are left.
+
+    An unsigned factor next to a signed one has one more bit.
+    """
     registers, mixed = 3 * (part.a + part.b), any(part.signed)
     a, b = (bits + (mixed and not signed) for bits, signed in zip((part.a, part.b), part.signed, strict=True))
     if min(a, b) < NARROWEST:

@@ -41,16 +41,19 @@ def _cst(pin_of: Mapping[str, str], _clock_mhz: float, io_type: str) -> str:
 
 
 def _pll_settings(oscillator: Fraction, mhz: Fraction) -> Settings:
-    """rPLL. Gowin UG286, chapter 6; DS117 and DS226: PFD, VCO and output, by the slowest grades of the chips."""
+    """Yield settings of rPLL.
+
+    Gowin UG286, chapter 6; DS117 and DS226: PFD, VCO and output, by the slowest grades of the chips.
+    """
     for i in range(64):
         phase = oscillator / (i + 1)
         if not 3 <= phase <= 400:
             continue
         for fb in {floor(mhz / phase) - 1, ceil(mhz / phase) - 1} & set(range(64)):
-            made = phase * (fb + 1)
+            clock = phase * (fb + 1)
             for o in (2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128):
-                if 500 <= made * o <= 1200 and 4 <= made <= 400:
-                    yield made, {"IDIV_SEL": i, "FBDIV_SEL": fb, "ODIV_SEL": o}
+                if 500 <= clock * o <= 1200 and 4 <= clock <= 400:
+                    yield clock, {"IDIV_SEL": i, "FBDIV_SEL": fb, "ODIV_SEL": o}
 
 
 _FLIP_FLOPS = [

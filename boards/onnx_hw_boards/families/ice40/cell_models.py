@@ -38,7 +38,7 @@ _FLIP_FLOP = re.compile(r"SB_DFF(?P<falls>N?)(?P<enabled>E?)(?P<resets>SR|R|SS|S
 
 
 def _flip_flop(cell: ChipCell, parts: Parts) -> None:
-    """Begins with 0. A synchronous reset waits for the enable."""
+    """Add a flip-flop that begins with 0; a synchronous reset waits for the enable."""
     clocked(cell, parts, "C")
     kind = _FLIP_FLOP.fullmatch(cell.kind)
     assert kind is not None
@@ -51,12 +51,12 @@ def _flip_flop(cell: ChipCell, parts: Parts) -> None:
 
 
 _MODES = ((16, 1, 0), (8, 2, 0), (4, 4, 1), (2, 8, 3))
-"""By mode: bits of a word; how far they are apart in a row of 16, and among the pins, of which this is the first."""
+"""Bits of a word, their distance in a row of 16 and among the pins, and the first of these pins, by mode."""
 
 
 def _ram40(cell: ChipCell, parts: Parts) -> None:
-    """256 rows of 16 bits; a narrow port has bits of a row that are apart."""
-    rows = [cell.number(f"INIT_{k:X}") >> 16 * place & 0xFFFF for k in range(16) for place in range(16)]
+    """Add a block of 256 rows of 16 bits; the bits of a narrow port lie apart in a row."""
+    rows = [cell.number(f"INIT_{k:X}") >> 16 * index & 0xFFFF for k in range(16) for index in range(16)]
     strobe = parts.both(cell.tied("WE"), cell.tied("WCLKE", ONE))
     takes = parts.both(cell.tied("RE"), cell.tied("RCLKE", ONE))
     for pin, net in (("WCLK", strobe), ("RCLK", takes)):
@@ -91,7 +91,7 @@ def _ram40(cell: ChipCell, parts: Parts) -> None:
 
 
 def _mac16(cell: ChipCell, parts: Parts) -> None:
-    """Four products of 8 × 8 bits, their sum, and an adder or accumulator of 16 bits for each half of the result."""
+    """Add four products of 8 × 8 bits, their sum, and an adder or accumulator of 16 bits per half of the result."""
     for pin in ("IRSTTOP", "IRSTBOT", "ORSTTOP", "ORSTBOT"):
         if cell.tied(pin) != ZERO:
             raise not_modelled(cell, f"its asynchronous reset {pin} is used")
@@ -131,7 +131,7 @@ def _mac16(cell: ChipCell, parts: Parts) -> None:
     h = piped(total, "PIPELINE_16x16_MULT_REG2")
 
     def half(name: str, kept: list[int], lower: list[list[int]], carry: int) -> tuple[list[int], int, list[int]]:
-        """(result, carry out, what is added) of an adder and its register."""
+        """Return the (result, carry out, first addend) of an adder and its register."""
         register = [parts.fresh() for _ in range(16)]
         x = lower[cell.number(f"{name}ADDSUB_LOWERINPUT")]
         w = kept if cell.number(f"{name}ADDSUB_UPPERINPUT") else register

@@ -1,4 +1,4 @@
-"""What a demand costs on iCE40, as yosys maps it: in look-up tables, flip-flops, multipliers, block RAMs, logic cells.
+"""Cost of a demand on iCE40, as yosys maps it: in look-up tables, flip-flops, multipliers, block RAMs, logic cells.
 
 A carry sits beside the look-up table of its bit, whose inputs it takes. There is no distributed memory: what is read in
 the cycle of its address is flip-flops with multiplexers behind them.
@@ -30,13 +30,13 @@ from onnx_hw_boards.demand import (
 from onnx_hw_boards.families.ice40.products import in_logic, product
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
-    beside_clearing,
     chosen_between,
     constants,
     enabling,
     fewest_blocks,
     function,
     total,
+    ways_without_clearing,
 )
 
 __all__ = ["cost", "cost_without_multipliers"]
@@ -45,22 +45,22 @@ BLOCK_RAMS = ((256, 16), (512, 8), (1024, 4), (2048, 2))
 """(words, bits) of a block RAM."""
 
 WEIGHT_OF_A_BLOCK, CONSTANTS_OF_A_BLOCK = 64, 1024
-"""So many bits in flip-flops, or bits of constants in look-up tables, yosys takes to be as good as a block RAM."""
+"""Bits in flip-flops, and bits of constants in look-up tables, that yosys weighs like a block RAM."""
 
 SHARE_OF_A_CELL = 0.86
-"""Of a logic cell that a look-up table or a flip-flop takes, since some of each share one."""
+"""Share of a logic cell that a look-up table or a flip-flop takes, since some of them share one."""
 
 FEWEST_WITH_ANOTHER = 4
-"""Words from which on yosys finds one more beside them without another look-up table."""
+"""Words from which on yosys chooses one more word without another look-up table."""
 
 
 def cost(demand: Demand) -> Cells:
-    """The sum of its parts, on an UltraPlus chip."""
+    """Return the cells of a demand on an UltraPlus chip: the sum of its parts."""
     return _sum(demand, _cost)
 
 
 def cost_without_multipliers(demand: Demand) -> Cells:
-    """The same on chips without any: synthesis makes them of look-up tables."""
+    """Return the cells of a demand on chips without multipliers: synthesis makes them of look-up tables."""
     return _sum(demand, _cost_without_multipliers)
 
 
@@ -80,7 +80,7 @@ def _cost_without_multipliers(part: Part) -> Mapped:
 
 @lru_cache(maxsize=1 << 16)
 def _cost(part: Part) -> Mapped:
-    """(look-up tables, flip-flops, multipliers, block RAMs)."""
+    """Return the (look-up tables, flip-flops, multipliers, block RAMs) of a part."""
     match part:
         case Register(bits):
             return 0, bits, 0, 0
@@ -93,7 +93,7 @@ def _cost(part: Part) -> Mapped:
         case Comparator(bits, inverted):  # of carries alone, but for what inverts one of the numbers
             return max(1, bits if inverted is None else inverted), 0, 0, 0
         case Multiplexer(ways, bits, tree, cleared):
-            ways = beside_clearing(ways) if cleared else ways
+            ways = ways_without_clearing(ways) if cleared else ways
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
         case LogicFunction(inputs, bits):
             return bits * function(inputs), 0, 0, 0
@@ -113,12 +113,12 @@ def _cost(part: Part) -> Mapped:
 
 
 def multiplexer(ways: int) -> float:
-    """A bit: two ways in a look-up table, four in two."""
+    """Return the look-up tables of a bit: one for two ways, two for four."""
     return 0 if ways < 2 else 1 if ways == 2 else (ways - 1) * 2 / 3
 
 
 def cases(ways: int) -> float:
-    """A bit that is written case by case: yosys compares the number with each."""
+    """Return the look-up tables of a bit that is written case by case: yosys compares the number with each."""
     known = {0: 0, 1: 0, 2: 1, 3: 2, 4: 3, 5: 5.5, 6: 6.8, 7: 9, 8: 9.8}
     return known[ways] if ways in known else 1.1 * ways if ways <= 16 else 1.3 * ways
 
@@ -134,5 +134,5 @@ def _memory(part: Memory) -> Mapped:
 
 
 def table(words: int) -> float:
-    """Look-up tables of a bit of so many words."""
+    """Return the look-up tables of a bit of ``words`` words."""
     return 1 if words <= 16 else words * 0.135 - 1.3

@@ -1,4 +1,4 @@
-"""How many logic cells of an iCE40 a netlist needs at least: a look-up table and a flip-flop may share one."""
+"""Least number of logic cells of an iCE40 that a netlist needs: a look-up table and a flip-flop may share one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ TABLE, FLIP_FLOP = "SB_LUT4", "SB_DFF"
 
 
 def logic_cells(netlist: Mapping[str, Any]) -> int:
-    """Of a netlist as yosys writes it, in JSON.
+    """Return the least number of logic cells of a netlist as yosys writes it, in JSON.
 
-    A flip-flop goes with the look-up table of its input, if nobody else reads that one's output; so may one whose input
-    comes from outside its module. Carries without a look-up table of theirs, and what joins chains, come on top.
+    A flip-flop shares a cell with the look-up table at its input, if nothing else reads that table's output; so may a
+    flip-flop whose input comes from outside its module. Carries without a look-up table, and cells that join chains,
+    come on top.
     """
     return sum(map(_of_a_module, netlist["modules"].values()))
 
@@ -34,7 +35,7 @@ def _of_a_module(module: Mapping[str, Any]) -> int:
     readers.update(bit for port in module["ports"].values() if port["direction"] != "input" for bit in port["bits"])
     outside = {bit for port in module["ports"].values() if port["direction"] == "input" for bit in port["bits"]}
     for cell in cells:
-        if not cell["type"].startswith("SB_"):  # a core, or the like: what it gives comes from outside, too
+        if not cell["type"].startswith("SB_"):  # a core, or the like: its outputs come from outside, too
             outside |= {bit for bits in cell["connections"].values() for bit in bits}
     alone = {bit for bit in tables if readers[bit] == 1}
     return len(tables) + sum(bit not in alone and bit not in outside for bit in flip_flops)

@@ -15,7 +15,7 @@ __all__ = ["PRIMITIVES"]
 def pll(m: Module, pad: Any, setting: PllSetting) -> tuple[Value, Value]:
     """See ``Primitives.pll``. PLL usage guide FPGA-TN-02052.
 
-    What the PLL makes leaves through the input of its pad: an oscillator there goes into the PLL and nowhere else.
+    The output of the PLL leaves through the input of its pad: an oscillator there goes into the PLL and nowhere else.
     """
     clock, locked = Signal(), Signal()
     if setting.at_pad:

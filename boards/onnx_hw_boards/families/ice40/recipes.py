@@ -31,7 +31,10 @@ def _pcf(pin_of: Mapping[str, str], clock_mhz: float, _io_type: str) -> str:
 
 
 def _pll_settings(oscillator: Fraction, mhz: Fraction) -> Settings:
-    """SB_PLL40 with FEEDBACK_PATH SIMPLE. Lattice FPGA-TN-02052 and FPGA-DS-02029, table 4.13: PFD, VCO and outputs."""
+    """Yield settings of SB_PLL40 with FEEDBACK_PATH SIMPLE.
+
+    Lattice FPGA-TN-02052 and FPGA-DS-02029, table 4.13: PFD, VCO and outputs.
+    """
     for r in range(16):
         phase = oscillator / (r + 1)
         if not 10 <= phase <= 133:
@@ -41,9 +44,9 @@ def _pll_settings(oscillator: Fraction, mhz: Fraction) -> Settings:
         for q in range(1, 7):
             times = mhz * 2**q / phase
             for f in {floor(times) - 1, ceil(times) - 1} & set(range(128)):
-                vco, made = phase * (f + 1), phase * (f + 1) / 2**q
-                if 533 <= vco <= 1066 and 16 <= made <= 275:
-                    yield made, {"DIVR": r, "DIVF": f, "DIVQ": q, "FILTER_RANGE": filter_range}
+                vco, clock = phase * (f + 1), phase * (f + 1) / 2**q
+                if 533 <= vco <= 1066 and 16 <= clock <= 275:
+                    yield clock, {"DIVR": r, "DIVF": f, "DIVQ": q, "FILTER_RANGE": filter_range}
 
 
 _KINDS = ("", "E", "SR", "R", "SS", "S", "ESR", "ER", "ESS", "ES")  # enable; reset and set, synchronous or not

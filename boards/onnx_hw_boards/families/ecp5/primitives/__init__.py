@@ -1,6 +1,6 @@
 """The ECP5's hard blocks as Amaranth instances, and Verilog models of them for simulation.
 
-yosys and nextpnr know these blocks by name only; the Verilog files beside this one state what they do, written from the
+yosys and nextpnr know these blocks by name only; the Verilog files in this folder state what they do, written from the
 vendor's documentation (sysDSP usage guide TN1267, memory usage guide TN1264) for the modes used here. They are never
 part of a bitstream.
 """

@@ -47,17 +47,17 @@ GEOMETRIES = (
 
 
 def best_geometry(width: int, depth: int) -> tuple[BlockRamGeometry, int, int]:
-    """The geometry that stores ``depth`` words of ``width`` bits in the fewest blocks, then with the fewest banks.
+    """Choose the geometry for ``depth`` words of ``width`` bits: in the fewest blocks, then in the fewest banks.
 
     Returns:
-        the geometry, blocks side by side, banks one after the other.
+        geometry, number of blocks side by side, number of banks one after the other.
     """
     choices = [(g, -(-width // g.width), -(-depth // g.depth)) for g in GEOMETRIES]
     return min(choices, key=lambda choice: (choice[1] * choice[2], choice[2]))
 
 
 def initial_values(geometry: BlockRamGeometry, words: Sequence[int]) -> list[int]:
-    """The 64 ``INITVAL`` parameters, 320 bits each, that make a block hold ``words``.
+    """Return the 64 ``INITVAL`` parameters, 320 bits each, that make a block hold ``words``.
 
     A block is 1024 words of 18 bits, or 2048 bytes of 9. Ports of 4, 2 and 1 bit see only the lower 8 bits of a byte.
     """
@@ -69,13 +69,13 @@ def initial_values(geometry: BlockRamGeometry, words: Sequence[int]) -> list[int
         cells = list(words)
     width = geometry.port_width
     memory = [0] * (_PARAMETERS * _WORDS_PER_PARAMETER)
-    for place, cell in enumerate(cells):
+    for index, cell in enumerate(cells):
         if width == 18:
-            memory[place] = cell
+            memory[index] = cell
         elif width == 9:
-            memory[place // 2] |= cell << 9 * (place % 2)
+            memory[index // 2] |= cell << 9 * (index % 2)
         else:
-            byte, bit = divmod(place * width, 8)
+            byte, bit = divmod(index * width, 8)
             memory[byte // 2] |= cell << (9 * (byte % 2) + bit)
     return [
         sum(word << _PADDED * k for k, word in enumerate(memory[start : start + _WORDS_PER_PARAMETER]))
@@ -84,9 +84,9 @@ def initial_values(geometry: BlockRamGeometry, words: Sequence[int]) -> list[int
 
 
 def block_rom(geometry: BlockRamGeometry, words: Sequence[int], address: Value, data: Value) -> Instance:
-    """``data`` becomes ``words[address]`` after ``LATENCY`` cycles of the domain ``sync``.
+    """Return a block: ``data`` becomes ``words[address]`` after ``LATENCY`` cycles of the domain ``sync``.
 
-    ``data`` has at most ``geometry.width`` bits, ``address`` at most as many as ``geometry.depth`` needs.
+    ``data`` has at most ``geometry.width`` bits, ``address`` no more than ``geometry.depth`` needs.
     """
     connections: dict[str, object] = {}
     for index, value in enumerate(initial_values(geometry, words)):
@@ -114,7 +114,7 @@ def block_rom(geometry: BlockRamGeometry, words: Sequence[int], address: Value, 
 
 
 def _address_pins(geometry: BlockRamGeometry, address: Value, *, upper: bool) -> list[Value | int]:
-    """Words narrower than 18 bits are addressed further down: the lowest pin that counts is log2(16 / port width)."""
+    """Return the address pins. Narrower words are addressed further down: the lowest pin is log2(16 / port width)."""
     lowest = {18: 4, 9: 3, 4: 2, 2: 1, 1: 0}[geometry.port_width]
     pins: list[Value | int] = [0] * _ADDRESS_PINS
     for k in range(len(address)):
@@ -125,7 +125,7 @@ def _address_pins(geometry: BlockRamGeometry, address: Value, *, upper: bool) ->
 
 
 def rom(m: Module, words: Sequence[int], address: Value, data: Value) -> None:
-    """Into ``m``, the fewest blocks of which ``data`` is ``words[address]`` after ``LATENCY`` cycles."""
+    """Add the fewest blocks to ``m`` that make ``data`` equal ``words[address]`` after ``LATENCY`` cycles."""
     width = len(data)
     geometry, columns, banks = best_geometry(width, len(words))
     bits = (geometry.depth - 1).bit_length()

@@ -11,12 +11,14 @@ from onnx_hw_rtl.target import Gated, PllSetting
 
 __all__ = ["flip_flop", "gated_sum", "multiplier", "pll"]
 
-OPERAND_BITS = 18  # bits of each operand
+OPERAND_BITS = 18
 MULTIPLIER_LATENCY = 3  # input, pipeline and output registers
 
 
 def multiplier(a: Value, b: Value, p: Value) -> Instance:
-    """``p``, of ``len(a) + len(b)`` bits, becomes ``a · b`` after ``MULTIPLIER_LATENCY`` cycles of the domain ``sync``.
+    """Return a multiplier: ``p``, of ``len(a) + len(b)`` bits, becomes ``a · b`` after ``MULTIPLIER_LATENCY`` cycles.
+
+    MULT18X18D: the 18 × 18 bit hardware multiplier with all three of its registers, in the domain ``sync``.
 
     The operands sit at the *upper* end of their pins, hence the product at the upper end of its own. At the lower end
     every unused pin would need a copy of the sign bit, and that net limits the clock.
@@ -37,7 +39,7 @@ def multiplier(a: Value, b: Value, p: Value) -> Instance:
 
 
 def flip_flop(d: Value, q: Value) -> Instance:
-    """``q`` becomes ``d`` with each cycle of the domain ``sync``."""
+    """Return a flip-flop without reset (TRELLIS_FF): ``q`` becomes ``d`` with each cycle of the domain ``sync``."""
     return Instance(
         "TRELLIS_FF",
         p_GSR="DISABLED",
@@ -57,7 +59,10 @@ ADD, SUBTRACT = 0x7888, 0x8777
 
 
 def gated_sum(m: Module, name: str, kept: Gated, added: Gated, bits: int, negative: bool) -> Value:
-    """``k·g + a·h``, or ``k·g − a·h``, in ``bits`` bits: a look-up table each; one more where their number is odd."""
+    """Return ``k·g + a·h``, or ``k·g − a·h``, in ``bits`` bits: a look-up table each; one more where ``bits`` is odd.
+
+    CCU2C: two bits of a carry chain. Each is a look-up table of four inputs whose output decides about the carry.
+    """
     even = bits + bits % 2
     (k, g), (a, h) = ((_extended(value, even), gate) for value, gate in (kept, added))
     total = Signal(even, name=name)
@@ -65,24 +70,24 @@ def gated_sum(m: Module, name: str, kept: Gated, added: Gated, bits: int, negati
     for at in range(0, bits, 2):
         following = Signal(name=f"{name}_carry{at + 2}")
         pins: dict[str, object] = {}
-        for place in range(2):
-            bit = at + place
-            pins |= {f"i_A{place}": a[bit], f"i_B{place}": h, f"i_C{place}": k[bit], f"i_D{place}": g}
-            pins |= {f"o_S{place}": total[bit], f"p_INIT{place}": Const(SUBTRACT if negative else ADD, 16)}
-            pins[f"p_INJECT1_{place}"] = "NO"
+        for half in range(2):
+            bit = at + half
+            pins |= {f"i_A{half}": a[bit], f"i_B{half}": h, f"i_C{half}": k[bit], f"i_D{half}": g}
+            pins |= {f"o_S{half}": total[bit], f"p_INIT{half}": Const(SUBTRACT if negative else ADD, 16)}
+            pins[f"p_INJECT1_{half}"] = "NO"
         m.submodules[f"{name}_{at}"] = Instance("CCU2C", i_CIN=carry, o_COUT=following, **pins)
         carry = following
     return total[:bits]
 
 
 def _extended(value: Value, bits: int) -> Value:
-    """By copies of the sign, or by zeros."""
+    """Return the value with ``bits`` bits: extended by copies of the sign, or by zeros."""
     sign = value[-1] if value.shape().signed else Const(0, 1)
     return Cat(value, sign.replicate(max(0, bits - len(value))))[:bits]
 
 
 def pll(m: Module, pad: Any, setting: PllSetting) -> tuple[Value, Value]:
-    """See ``Primitives.pll``."""
+    """See ``Primitives.pll``. EHXPLLL (sysCLOCK usage guide FPGA-TN-02200): CLKOP is fed back, CLKOS is the clock."""
     m.submodules.oscillator = oscillator = io.Buffer("i", pad)
     fed_back, clock, locked = Signal(), Signal(), Signal()
     on = {f"p_{output}_ENABLE": "ENABLED" for output in ("CLKOP", "CLKOS")}
