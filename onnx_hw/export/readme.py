@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from onnx_hw.export import verilog
 from onnx_hw.export.test_vectors import VectorStream, streams
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.text import printable
@@ -25,16 +26,11 @@ def instantiation(module: str, outer: Sequence[VectorStream]) -> str:
     Args:
         outer: the streams that enter or leave.
     """
-    wires, ports = [], [".clk(clk)", ".rst(rst)"]
+    wires = {}
     for stream in outer:
-        width = stream.lanes * stream.bits
-        wires.append(f"wire [{width - 1}:0] {stream.name}_payload;")
-        wires += [f"wire {stream.name}_{signal};" for signal in ("valid", "ready")]
-        ports += [f".{stream.name}_{signal}({stream.name}_{signal})" for signal in ("payload", "valid", "ready")]
-    listed = ",\n  ".join(ports)
-    lines = "\n".join(wires)
-    head = "// Connect clk and rst yourself: rst is active high and synchronous to clk."
-    return f"{head}\n{lines}\n\n{module} network (\n  {listed}\n);\n"
+        wires[f"{stream.name}_payload"] = f"wire [{stream.lanes * stream.bits - 1}:0] {stream.name}_payload;"
+        wires |= {f"{stream.name}_{signal}": f"wire {stream.name}_{signal};" for signal in ("valid", "ready")}
+    return verilog.instance(module, wires)
 
 
 def page(design: Design, module: str) -> str:

@@ -139,13 +139,11 @@ def _bytes(rows: object) -> np.ndarray:
 
 def _instantiation(module: str, ports: Mapping[str, tuple[str, int]]) -> str:
     """Return Verilog to copy: a wire for every port, and the instance."""
-    wires = "\n".join(
-        f"wire {f'[{width - 1}:0] ' if width > 1 else ''}{name};  // {'to' if flow == 'in' else 'from'} the network"
-        for name, (flow, width) in ports.items()
-    )
-    listed = ",\n  ".join(f".{name}({name})" for name in ("clk", "rst", *ports))
-    head = "// Connect clk and rst yourself: rst is active high and synchronous to clk."
-    return f"{head}\n{wires}\n\n{module} network (\n  {listed}\n);\n"
+    wires = {}
+    for name, (flow, width) in ports.items():
+        bits = f"[{width - 1}:0] " if width > 1 else ""
+        wires[name] = f"wire {bits}{name};  // {'to' if flow == 'in' else 'from'} the network"
+    return verilog.instance(module, wires)
 
 
 def _bench(name: str) -> str:

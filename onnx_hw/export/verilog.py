@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,6 +85,19 @@ def portable(text: str, module: str, ports: Sequence[str]) -> str:
     listed = ",\n  ".join(ports)
     others = text[top.end() :].lstrip("\n")
     return f"{_HEAD}\nmodule {module}(\n  {listed}\n);\n{body}endmodule\n\n{others}"
+
+
+def instance(module: str, wires: Mapping[str, str]) -> str:
+    """Return Verilog to copy: a wire for every port, and the instance ``network``.
+
+    Args:
+        module: name of the module.
+        wires: declaration of a wire by the name of its port, for all ports but clock and reset.
+    """
+    head = "// Connect clk and rst yourself: rst is active high and synchronous to clk."
+    declarations = "\n".join(wires.values())
+    ports = ",\n  ".join(f".{name}({name})" for name in ("clk", "rst", *wires))
+    return f"{head}\n{declarations}\n\n{module} network (\n  {ports}\n);\n"
 
 
 _HEAD = f"""// Written by onnx-hw {__version__}. Verilog-2005, without vendor cells: synthesis infers memories and
