@@ -1,1 +1,3 @@
-"""The link from the model to golden: whether the network computes what the ONNX file says."""
+"""Links 2 to 4 of the proof chain: reference = golden (``model/``), golden = circuit and circuit = netlist
+(``circuit/``).
+"""

@@ -18,7 +18,7 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.prove.circuit.prove import compile_simulator
-from onnx_hw.prove.circuit.sharded import BEFORE, ShardBench, add_samples, prove_shards, shards_of
+from onnx_hw.prove.circuit.sharded import WARM_UP_FRAMES, ShardBench, add_samples, prove_shards, shards_of
 from onnx_hw.runtime.options import SimulationEngine, Stalls, VerifyOptions
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.workers.executors import Workers
@@ -161,7 +161,7 @@ def test_shards_hold_every_frame_once_and_two_at_least(frames: int) -> None:
     shards = shards_of(unequal_branches(4), frames)
     assert [k for shard in shards for k in shard.frames] == list(range(frames))
     assert frames == 1 or min(len(shard.frames) for shard in shards) >= 2
-    assert [shard.before for shard in shards] == [0] + [BEFORE] * (len(shards) - 1)
+    assert [shard.before for shard in shards] == [0] + [WARM_UP_FRAMES] * (len(shards) - 1)
 
 
 def test_the_command(tmp_path: Path) -> None:

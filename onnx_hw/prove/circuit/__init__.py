@@ -1,1 +1,1 @@
-"""The links from golden and the timing to the circuit, and to the netlist of the chip: each value, each cycle."""
+"""Links 3 and 4 of the proof: golden and the predicted cycles equal the circuit, and the netlist of the chip."""

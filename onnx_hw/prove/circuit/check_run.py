@@ -1,4 +1,4 @@
-"""One run of the circuit against the golden model on every edge, and against the timing on every firing."""
+"""Check of one run (link 3): the circuit against golden on every edge, and against the timing on every firing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first wrong value or firing of a run, in the model's own words."""
+    """First wrong value or firing of a run, in the words of the model."""
 
     what: str
     cycle: int
@@ -30,11 +30,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a run is compared with.
+    """Expected result of a run.
 
     Attributes:
-        prediction: of one frame more than is streamed.
-        beats: per tensor of an edge, its tokens.
+        prediction: firings of one frame more than is streamed.
+        beats: tokens of each edge, by tensor.
     """
 
     prediction: Prediction
@@ -44,10 +44,10 @@ class Expected:
 def expect(
     design: Design, golden: Mapping[str, np.ndarray], stall: Stall, prediction: Prediction | None = None
 ) -> Expected:
-    """What the circuit must do under a stall; arguments as in ``simulate_and_compare``.
+    """Return what the circuit must do under a stall; arguments as in ``simulate_and_compare``.
 
     Args:
-        prediction: of this stall and one frame more than there are, if known already.
+        prediction: prediction for this stall and one frame more; None to compute it.
     """
     if prediction is None:
         frames = len(next(iter(golden.values())))
@@ -57,19 +57,19 @@ def expect(
 
 @dataclass(frozen=True)
 class Run:
-    """One simulation compared.
+    """Result of one simulation and its comparison.
 
     Attributes:
         stall: name of the stall pattern.
-        cycles: simulated.
-        edges_compared: streams, those of the outside included.
-        values_compared, mismatches: integers on all edges.
+        cycles: number of simulated cycles.
+        edges_compared: number of compared streams, inputs and outputs included.
+        values_compared, mismatches: numbers of integers on all edges.
         firings_compared, firing_mismatches: operations of all engines, and tokens that leave.
-        difference: the first one, or None.
-        interval_cycles, latency_cycles: as simulated, of the slowest output; None if it did not finish.
+        difference: the first difference; None without one.
+        interval_cycles, latency_cycles: simulated cycles, of the slowest output; None if it did not finish.
         max_fill: per edge, the most tokens fired and not yet popped.
         outputs: per output tensor, (frames, height, width, channels) integers that left the circuit.
-        deadlock: who waits for whom, or empty.
+        deadlock: description of what waits for what; empty without a deadlock.
     """
 
     stall: str
@@ -93,11 +93,11 @@ class Run:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run: what is streamed, how the outside stalls it, and what must come of it.
+    """Planned run: what is streamed, how the outside stalls it, and what must come out.
 
     Attributes:
         golden: every tensor of the network, (frames, height, width, channels).
-        first_frame: the number of its first frame, where a difference is said.
+        first_frame: number of its first frame, for messages.
     """
 
     golden: Mapping[str, np.ndarray]
@@ -110,7 +110,7 @@ class PlannedRun:
         return len(next(iter(self.golden.values())))
 
     def stimulus(self, design: Design, names: CircuitNames, slack: int) -> Stimulus:
-        """So many cycles longer than anything is predicted, in which nothing may happen."""
+        """Return the stimulus; it is ``slack`` cycles longer than the prediction, and in these nothing may happen."""
         prediction = self.expected.prediction
         events = [*prediction.fires.values(), *prediction.sinks.values()]
         end = max((int(times[-1]) for times in events if len(times)), default=0) + slack
@@ -137,11 +137,11 @@ def simulate_and_compare(
 
     Args:
         golden: every tensor of the network, (frames, height, width, channels).
-        stall: the outside.
+        stall: behaviour of the outside.
         slack: cycles simulated beyond the predicted end, in which nothing may happen that is not predicted.
         patience: quiet cycles after which the simulator gives up.
         false_start: cycles before a reset in mid-frame, which must leave no trace.
-        first_frame: its number, where a difference is said.
+        first_frame: number of the first frame, for messages.
     """
     plan = PlannedRun(golden, stall, expect(design, golden, stall), first_frame)
     stimulus = replace(plan.stimulus(design, names, slack), patience=patience, false_start=false_start)
@@ -151,7 +151,7 @@ def simulate_and_compare(
 def simulate_together(
     design: Design, simulator: Simulator, names: CircuitNames, plans: Sequence[PlannedRun]
 ) -> list[Run]:
-    """Several runs, at once where the simulator can do that."""
+    """Simulate and compare several runs, at once where the simulator can do that."""
     from onnx_hw_sim.circuit import run_together
 
     recordings = run_together(simulator, [plan.stimulus(design, names, SLACK) for plan in plans])
@@ -161,7 +161,7 @@ def simulate_together(
 
 
 def compare_recording(design: Design, names: CircuitNames, plan: PlannedRun, recording: Recording) -> Run:
-    """What was seen beside what must be."""
+    """Compare a recording with what must be."""
     frames, prediction, beats = plan.frames, plan.expected.prediction, plan.expected.beats
     edges = design.edges()
     outputs = [edge for edge in edges if edge.consumer is None]
@@ -198,14 +198,14 @@ def compare_recording(design: Design, names: CircuitNames, plan: PlannedRun, rec
 def stimulus_of(
     design: Design, names: CircuitNames, golden: Mapping[str, np.ndarray], stall: Stall, cycles: int
 ) -> Stimulus:
-    """What the outside does to the circuit, for so many cycles; arguments as in ``simulate_and_compare``."""
+    """Return what the outside does to the circuit for a number of cycles; arguments as in ``simulate_and_compare``."""
     from onnx_hw_sim.circuit import Stimulus
 
     frames = len(next(iter(golden.values())))
     inputs = [edge for edge in design.edges() if edge.producer is None]
     outputs = [edge for edge in design.edges() if edge.consumer is None]
     return Stimulus(
-        tokens={names.edges[e.tensor]: _with_rubbish(e.order.to_beats(golden[e.tensor]), e) for e in inputs},
+        tokens={names.edges[e.tensor]: _fill_unused_lanes(e.order.to_beats(golden[e.tensor]), e) for e in inputs},
         offers={names.edges[tensor]: np.asarray(offers, dtype=np.int64) for tensor, offers in stall.offers.items()},
         ready={
             names.edges[edge.tensor]: np.asarray(stall.ready.get(edge.tensor, np.ones(0)), dtype=bool)
@@ -217,8 +217,8 @@ def stimulus_of(
     )
 
 
-def _with_rubbish(beats: np.ndarray, edge: Edge) -> np.ndarray:
-    """The beats of an input with extreme values in the unused lanes: no result may depend on them."""
+def _fill_unused_lanes(beats: np.ndarray, edge: Edge) -> np.ndarray:
+    """Fill the unused lanes of an input with extreme values: no result may depend on them."""
     used = edge.order.used(len(beats))
     extremes = np.where(np.arange(beats.size) % 2, edge.type.dtype.min, edge.type.dtype.max).reshape(beats.shape)
     return np.where(used, beats, extremes)
@@ -232,7 +232,7 @@ def _compare_values(
     first_frame: int,
     differences: list[Difference],
 ) -> tuple[int, int]:
-    """(values compared, mismatches): every token of every edge, places beyond the tensor left out.
+    """Compare every token of every edge, without places beyond the tensor; return (values compared, mismatches).
 
     Tokens of the frame that never comes depend on padding alone: they equal the first ones of any frame. Whether they
     may be there is a question for the firings.
@@ -248,7 +248,7 @@ def _compare_values(
         wrong += int(unequal.sum()) + abs(len(seen) - tokens) * edge.width
         if unequal.any():
             token, lane = map(int, np.argwhere(unequal)[0])
-            where = _place(edge, token + first_frame * edge.beats, lane)
+            where = _element_name(edge, token + first_frame * edge.beats, lane)
             what = f"{where}: golden {expected[token, lane]}, circuit {seen[token, lane]}"
             differences.append(Difference(what, int(recording.cycles_of[wire][token])))
         elif len(seen) > tokens:
@@ -257,15 +257,15 @@ def _compare_values(
     return compared, wrong
 
 
-def _place(edge: Edge, token: int, lane: int) -> str:
-    """``tensor[frame, row, column, channel]`` of a value on a stream."""
+def _element_name(edge: Edge, token: int, lane: int) -> str:
+    """Return ``tensor[frame, row, column, channel]`` of a value on a stream."""
     return f"{edge.tensor}[{', '.join(map(str, edge.order.place(token, lane)))}]"
 
 
 def _compare_firings(
     names: CircuitNames, recording: Recording, prediction: Prediction, differences: list[Difference]
 ) -> tuple[int, int]:
-    """(firings compared, mismatches) of all engines and all sinks."""
+    """Compare the firings of all engines and all sinks; return (firings compared, mismatches)."""
     events = [
         (f"{node}.{engine}, operation", predicted, recording.fires[names.engines[node, engine]])
         for (node, engine), predicted in prediction.fires.items()
@@ -284,14 +284,14 @@ def _compare_firings(
         wrong += len(unequal) + abs(len(seen) - len(expected))
         if len(unequal) or len(seen) != len(expected):
             k = int(unequal[0]) if len(unequal) else count
-            told = [f"cycle {int(times[k])}" if k < len(times) else "never" for times in (expected, seen)]
+            cycles = [f"cycle {int(times[k])}" if k < len(times) else "never" for times in (expected, seen)]
             cycle = min(int(times[k]) for times in (expected, seen) if k < len(times))
-            differences.append(Difference(f"{what} {k}: predicted {told[0]}, circuit {told[1]}", cycle))
+            differences.append(Difference(f"{what} {k}: predicted {cycles[0]}, circuit {cycles[1]}", cycle))
     return compared, wrong
 
 
 def _max_fill(design: Design, edge: Edge, names: CircuitNames, recording: Recording) -> int:
-    """The most tokens that were fired and not yet popped."""
+    """Return the greatest number of tokens that were fired and not yet popped."""
     assert edge.producer is not None
     node, port = edge.producer
     schedule = design.network.node(node).operator.schedule(design.foldings[node])
@@ -311,7 +311,7 @@ def _collected(edge: Edge, tokens: np.ndarray) -> np.ndarray:
 
 
 def diagnose(design: Design, names: CircuitNames, recording: Recording, prediction: Prediction) -> tuple[str, ...]:
-    """Who waits for whom at the end of a run that did not finish."""
+    """Describe what waits for what at the end of a run that did not finish."""
     if prediction.circle():
         return tuple(str(wait) for wait in prediction.circle())
     lines = []

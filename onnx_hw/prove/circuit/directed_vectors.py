@@ -1,10 +1,10 @@
-"""Vectors that reach: sums of products and functions of one integer, shown what frames may never show them.
+"""Directed vectors (link 3): operands for sums and functions that drive them where frames may never do.
 
 The sums before a requantizer seldom come near the ends of their range, so a fault of large values passes any number of
-samples. Here such cores stand side by side in a circuit of their own, each just as in the design, and get what drives
-them there (``Operator.test_vectors``): sums, of products or of two tensors, the operands that make each as small and as
-large as it can be; functions both sides of every threshold, both ends of the reachable range, every place of a table,
-numbers all over. Values and firings are compared as in any run.
+samples. Here such cores are placed in parallel in a circuit of their own, each as in the design, and get the operands
+that drive them there (``Operator.test_vectors``). Sums, of products or of two tensors, get the operands that make each
+as small and as large as it can be. Functions get both sides of every threshold, both ends of the reachable range, every
+entry of a table, and numbers in between. Values and firings are compared as in any run.
 
 What does not depend on data needs no such vectors: an engine's loops end, and its weights are read to the last place,
 in every frame.
@@ -29,23 +29,23 @@ from onnx_hw.prove.circuit.stalls import full_rate
 from onnx_hw.runtime.listener import NULL_LISTENER, Listener
 from onnx_hw.runtime.options import SimulationEngine
 
-LANES_AT_MOST, PRODUCTS_AT_MOST = 64, 16
-"""Of all functions together, of all sums: what they take to compile is small beside the rest."""
+MAX_LANES, MAX_PRODUCTS = 64, 16
+"""Greatest number of lanes of all functions, and of products of all sums: so compiling them takes little time."""
 
-CYCLES_AT_MOST = {SimulationEngine.COMPILED: 400_000, SimulationEngine.INTERPRETED: 4_000}
-"""Of a core."""
+MAX_CYCLES = {SimulationEngine.COMPILED: 400_000, SimulationEngine.INTERPRETED: 4_000}
+"""Greatest number of cycles of a core, by simulator."""
 
 
 @dataclass(frozen=True)
 class DirectedVectorResult:
-    """What sums and functions of one integer were shown, and whether they are golden there.
+    """Coverage of sums and functions by directed vectors, and whether they equal golden there.
 
     Attributes:
-        cores, of_cores: that were shown something; that there are.
-        thresholds, of_thresholds: of step functions: those that were seen from both sides; all.
-        places, of_places: of tables.
-        ends, of_ends: of the reachable ranges of sums and of arguments, channel by channel.
-        run: what was compared; None where no core was shown anything.
+        cores, of_cores: cores that got vectors, and all such cores.
+        thresholds, of_thresholds: thresholds of step functions that were tested from both sides, and all of them.
+        places, of_places: entries of tables that were read, and all of them.
+        ends, of_ends: ends of the reachable ranges of sums and arguments, by channel: driven ones, and all of them.
+        run: the compared run; None where no core got vectors.
     """
 
     cores: int = 0
@@ -74,56 +74,60 @@ class DirectedVectorResult:
 def check_directed_vectors(
     design: Design, folder: Path, engine: str = SimulationEngine.COMPILED, listener: Listener = NULL_LISTENER
 ) -> DirectedVectorResult:
-    """Show the sums and the functions of one integer of a design what frames may not show them.
+    """Run directed vectors through the sums and the functions of one integer of a design.
 
     Args:
         folder: where the simulator is compiled.
-        engine: who simulates, ``compiled`` or ``interpreted``; the others do what ``compiled`` does.
+        engine: simulator, ``compiled`` or ``interpreted``; any other one means ``compiled``.
 
     Raises:
-        ToolMissing, ToolFailed: a program is not there, or failed.
+        ToolMissing, ToolFailed: a program is missing or failed.
     """
     simulated_by = SimulationEngine.INTERPRETED if engine == SimulationEngine.INTERPRETED else SimulationEngine.COMPILED
-    found = {
+    available = {
         node: vectors for node in design.network.nodes if (vectors := node.operator.test_vectors(design.folding(node)))
     }
-    taken = _taken(design, found, CYCLES_AT_MOST[simulated_by])
+    selected = _select(design, available, MAX_CYCLES[simulated_by])
     run = None
-    if taken:
-        alone, arguments = _alone(design, taken)
-        simulator, names = compile_simulator(alone, folder, on_first_run=listener.first_run, engine=simulated_by)
+    if selected:
+        isolated, arguments = _isolated_design(design, selected)
+        simulator, names = compile_simulator(isolated, folder, on_first_run=listener.first_run, engine=simulated_by)
         frames = len(next(iter(arguments.values())))
-        run = simulate_and_compare(alone, simulator, names, arguments, full_rate(alone, frames))
+        run = simulate_and_compare(isolated, simulator, names, arguments, full_rate(isolated, frames))
     return DirectedVectorResult(
-        len(taken),
-        len(found),
-        sum(vectors.thresholds for vectors in taken.values()),
-        sum(vectors.of_thresholds for vectors in found.values()),
-        sum(vectors.places for vectors in taken.values()),
-        sum(vectors.of_places for vectors in found.values()),
-        sum(vectors.ends for vectors in taken.values()),
-        sum(vectors.of_ends for vectors in found.values()),
+        len(selected),
+        len(available),
+        sum(vectors.thresholds for vectors in selected.values()),
+        sum(vectors.of_thresholds for vectors in available.values()),
+        sum(vectors.places for vectors in selected.values()),
+        sum(vectors.of_places for vectors in available.values()),
+        sum(vectors.ends for vectors in selected.values()),
+        sum(vectors.of_ends for vectors in available.values()),
         run,
     )
 
 
-def _taken(design: Design, found: Mapping[NetworkNode, TestVectors], cycles: int) -> dict[NetworkNode, TestVectors]:
-    """Those for which there is time, widest arguments first."""
-    taken, lanes, products = {}, 0, 0
-    for node in sorted(found, key=lambda node: -node.operator.operands()[0].dtype.bits):
-        vectors, folding = found[node], design.folding(node)
+def _select(
+    design: Design, available: Mapping[NetworkNode, TestVectors], cycles: int
+) -> dict[NetworkNode, TestVectors]:
+    """Select the cores for which there is time, widest arguments first."""
+    selected, lanes, products = {}, 0, 0
+    for node in sorted(available, key=lambda node: -node.operator.operands()[0].dtype.bits):
+        vectors, folding = available[node], design.folding(node)
         if vectors.operator is None or vectors.operator.cycles(folding) * len(vectors.frames[0]) > cycles:
             continue
         width = 0 if vectors.lanes else vectors.operator.input_orders(folding)[0].width
-        if lanes + width <= LANES_AT_MOST and products + vectors.lanes <= PRODUCTS_AT_MOST:
-            taken[node], lanes, products = vectors, lanes + width, products + vectors.lanes
-    return {node: taken[node] for node in found if node in taken}
+        if lanes + width <= MAX_LANES and products + vectors.lanes <= MAX_PRODUCTS:
+            selected[node], lanes, products = vectors, lanes + width, products + vectors.lanes
+    return {node: selected[node] for node in available if node in selected}
 
 
-def _alone(design: Design, taken: Mapping[NetworkNode, TestVectors]) -> tuple[Design, dict[str, np.ndarray]]:
-    """The nodes side by side, each between a source and a sink, and all values of their frames."""
+def _isolated_design(
+    design: Design, selected: Mapping[NetworkNode, TestVectors]
+) -> tuple[Design, dict[str, np.ndarray]]:
+    """Return a design of these nodes in parallel, each between a source and a sink, and all values of their frames."""
     nodes, entries, values = list[NetworkNode](), dict[str, Tensor](), dict[str, np.ndarray]()
-    for node, vectors in taken.items():
+    for node, vectors in selected.items():
         enters = zip(node.operator.inputs, node.inputs, strict=True)
         enter = tuple(f"{tensor} into {node.name}.{port}" for port, tensor in enters)
         nodes.append(replace(node, operator=vectors.operator, inputs=enter))
@@ -138,14 +142,14 @@ def _alone(design: Design, taken: Mapping[NetworkNode, TestVectors]) -> tuple[De
         tuple(_boundary(name, values[name]) for name in entries),
         tuple(_boundary(node.outputs[0], values[node.outputs[0]]) for node in nodes),
     )
-    alone = replace(
+    isolated = replace(
         design,
         network=network,
         foldings={node.name: design.foldings[node.name] for node in nodes},
         fifos={node.outputs[0]: design.fifos[node.outputs[0]] for node in nodes},
         delays={},
     )
-    return alone, values
+    return isolated, values
 
 
 def _boundary(tensor: str, values: np.ndarray) -> Boundary:
@@ -153,15 +157,15 @@ def _boundary(tensor: str, values: np.ndarray) -> Boundary:
     return Boundary(tensor, tensor, shape, np.dtype(np.int64), np.arange(values[0].size))
 
 
-def directed_vector_error(found: DirectedVectorResult) -> UserError:
-    """A sum or a function of one integer is not golden: where, in the model's own words."""
-    assert found.run is not None
-    first = found.run.difference
-    what = str(first) if first is not None else "; ".join(found.run.deadlock)
+def directed_vector_error(vectors: DirectedVectorResult) -> UserError:
+    """Make the error of a sum or function that differs from golden: where, in the words of the model."""
+    assert vectors.run is not None
+    first = vectors.run.difference
+    what = str(first) if first is not None else "; ".join(vectors.run.deadlock)
     problem = Problem(
         "circuit-differs",
-        f"{what} ({found.run.mismatches} values and {found.run.firing_mismatches} firings differ)",
-        "the core alone, at the ends of its range and the thresholds of its function",
+        f"{what} ({vectors.run.mismatches} values and {vectors.run.firing_mismatches} firings differ)",
+        "the core isolated, at the ends of its range and the thresholds of its function",
         "this is a bug of onnx-hw, or of a tool: please report it with the model",
         "simulate",
     )

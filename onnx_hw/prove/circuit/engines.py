@@ -1,7 +1,7 @@
-"""The simulators there are, behind one interface: the same stimulus, and the same recording of it.
+"""Simulators behind one interface, for links 3 and 4: the same stimulus, and the same recording of it.
 
 The circuit: compiled; in Verilator's or Icarus' own process, driven by cocotb; in Amaranth's simulator. And the netlist
-of the chip, cell by cell, of which only what leaves is seen.
+of the chip, cell by cell, of which only the outputs are recorded.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ def build_simulator(
     listener: Listener = NULL_LISTENER,
     made: NamedCircuit | None = None,
 ) -> tuple[Simulator, CircuitNames]:
-    """A simulator, the fastest there is tools for unless one is asked for, and the names of the circuit's parts.
+    """Build a simulator, the fastest for which there are tools unless one is asked for; return it with the circuit's
+    names.
 
     Args:
-        folder: of a build: a netlist that is there is not synthesized again.
-        made: ``bench_circuit(design)``, if known already.
+        folder: folder of a build; a netlist in it is not synthesized again.
+        made: ``bench_circuit(design)``; None to make it.
 
     Raises:
-        ToolMissing, ToolFailed: a program is not there, or failed.
+        ToolMissing, ToolFailed: a program is missing or failed.
         UserError: the netlist cannot be simulated.
     """
     place = folder / "simulation"
@@ -69,10 +70,10 @@ def build_bench(
     listener: Listener,
     made: NamedCircuit | None = None,
 ) -> tuple[Simulator, CircuitNames, tuple[PlannedRun, ...]]:
-    """What a proof takes: a simulator, and beside it, while other programs compile it, what its runs must show.
+    """Build a simulator and, while other programs compile it, plan the runs of a proof.
 
     Args:
-        integers: of the inputs, (frames, height, width, channels).
+        integers: integers of the inputs, (frames, height, width, channels).
 
     Raises:
         As ``build_simulator``.
@@ -103,7 +104,7 @@ def _gates(design: Design, folder: Path, listener: Listener) -> tuple[Simulator,
 
 
 class GateEngine:
-    """A netlist as a ``Simulator``. What it records are the sinks; 64 runs at once differ in what memories hold."""
+    """Netlist as a ``Simulator``. It records the sinks only; 64 parallel runs differ in the contents of memories."""
 
     name = SimulationEngine.GATES.value
     verilog = ""
@@ -112,7 +113,9 @@ class GateEngine:
         self.simulator = simulator
 
     def run(self, stimulus: Stimulus) -> Recording:
-        """From power-up, or with a false start from a reset; of the runs, the first that differs from the others."""
+        """Run from power-up, or with a false start from a reset; return the first run that differs from the others, if
+        any.
+        """
         from onnx_hw_sim.circuit import Recording
         from onnx_hw_sim.gates.simulator import RUNS, Pattern, Start, StreamPlan
 

@@ -1,4 +1,4 @@
-"""What 64 runs of a chip's netlist stream, and what must come out of each of them."""
+"""Bench of link 4: the streams of 64 runs of a chip's netlist, and their expected outputs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from onnx_hw_sim.gates.simulator import Start, StreamPlan, Tokens
 
 SLACK = 64
-"""Cycles beyond the predicted end, in which nothing may happen that is not predicted."""
+"""Number of cycles beyond the predicted end, in which nothing may happen that is not predicted."""
 
 
 @dataclass(frozen=True)
 class NetlistDifference:
-    """The first wrong value or cycle of what left the chip.
+    """First wrong value or cycle at the outputs of the chip.
 
     Attributes:
         what: which output, frame and element, and both values; or which token, and both cycles.
@@ -43,7 +43,7 @@ class NetlistDifference:
 
 @dataclass(frozen=True)
 class GateLevelComparison:
-    """What left the chip in all runs, beside what should have: values and tokens compared, and how many are wrong."""
+    """Comparison of the outputs of all runs: compared values and tokens, and how many are wrong."""
 
     values: int
     tokens: int
@@ -52,7 +52,7 @@ class GateLevelComparison:
 
 
 def streams_of(design: Design) -> tuple[list[Stream], list[Stream]]:
-    """What enters and what leaves."""
+    """Return the input streams and the output streams of a design."""
     from onnx_hw_sim.circuit import Stream
 
     names = edge_names(design)
@@ -65,7 +65,7 @@ def streams_of(design: Design) -> tuple[list[Stream], list[Stream]]:
 
 
 class GateLevelBench:
-    """What the runs stream, and what must come out.
+    """Streams of all runs, and their expected outputs.
 
     Args:
         integers: by input tensor, (frames, height, width, channels); run after run takes the next
@@ -116,19 +116,21 @@ class GateLevelBench:
         )
 
     def compare(self, seen: Sequence[Mapping[str, Tokens]]) -> GateLevelComparison:
-        """All that left, run by run."""
+        """Compare all outputs, run by run."""
         values = tokens = wrong = 0
         first: NetlistDifference | None = None
         for start, run in zip(self.starts, seen, strict=True):
             for edge in self.outputs:
-                found, compared = self._compare(edge, start, run[self.names.edges[edge.tensor]])
+                difference, compared = self._compare(edge, start, run[self.names.edges[edge.tensor]])
                 values, tokens, wrong = values + compared[0], tokens + compared[1], wrong + compared[2]
-                if found is not None and (first is None or found.cycle < first.cycle):
-                    first = found
+                if difference is not None and (first is None or difference.cycle < first.cycle):
+                    first = difference
         return GateLevelComparison(values, tokens, wrong, first)
 
     def _compare(self, edge: Edge, start: Start, seen: Tokens) -> tuple[NetlistDifference | None, tuple[int, int, int]]:
-        """The first difference, and (values, tokens) compared and how many of both are wrong."""
+        """Compare one output; return its first difference, and (values, tokens) compared and how many of both are
+        wrong.
+        """
         beats = edge.order.to_beats(self.values[start.frames][edge.tensor])
         # Of the frame that never comes, padding alone may leave: what any frame begins with.
         beats = np.concatenate([beats, beats[: edge.beats]])
@@ -146,18 +148,18 @@ class GateLevelBench:
             differences.append((int(seen.cycles[token]), what))
         if len(late) or len(seen.cycles) != len(due):
             k = int(late[0]) if len(late) else count
-            told = [f"cycle {int(times[k])}" if k < len(times) else "never" for times in (due, seen.cycles)]
+            cycles = [f"cycle {int(times[k])}" if k < len(times) else "never" for times in (due, seen.cycles)]
             place = ", ".join(map(str, edge.order.place(k, 0)))
-            what = f"{edge.tensor}[{place}], token {k}: predicted {told[0]}, netlist {told[1]}"
+            what = f"{edge.tensor}[{place}], token {k}: predicted {cycles[0]}, netlist {cycles[1]}"
             differences.append((min(int(times[k]) for times in (due, seen.cycles) if k < len(times)), what))
         wrong = int(unequal.sum()) + len(late) + abs(len(seen.cycles) - len(due))
-        found = None
+        difference = None
         if differences:
             cycle, what = min(differences)
-            found = NetlistDifference(what, cycle, self._told(start))
-        return found, (int(used.sum()), max(len(seen.cycles), len(due)), wrong)
+            difference = NetlistDifference(what, cycle, self._describe(start))
+        return difference, (int(used.sum()), max(len(seen.cycles), len(due)), wrong)
 
-    def _told(self, start: Start) -> str:
+    def _describe(self, start: Start) -> str:
         begins = "no reset" if start.false_start is None else f"reset after {start.false_start} cycles"
         return f"{begins}, stalls: {self.stalls[start.pattern].name}"
 

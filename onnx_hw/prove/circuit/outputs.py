@@ -13,10 +13,10 @@ from onnx_hw.samples.read_samples import frame_count
 
 
 def circuit_outputs(design: Design, proof: Proof, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The graph's outputs as they left the circuit, by name: of the first frames, where it has not seen all of them.
+    """Return the graph's outputs of the circuit, by name; of the first frames, where it has not computed all of them.
 
     Args:
-        frames: those that it was proven with, by graph input; see ``streamed_in``.
+        frames: frames that it was proven with, by graph input; see ``streamed_in``.
     """
-    seen = {tensor: array[: frame_count(frames)] for tensor, array in proof.outputs.items()}
-    return golden.outputs_of(design.network, seen, frames)
+    streamed = {tensor: array[: frame_count(frames)] for tensor, array in proof.outputs.items()}
+    return golden.outputs_of(design.network, streamed, frames)

@@ -1,4 +1,4 @@
-"""The proof of a design: its circuit, compiled, against golden and timing, with and without stalls."""
+"""Proof of a design (link 3): its circuit against golden and the predicted cycles, with and without stalls."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 
 FULL_RATE_FRAMES = 4
 STALLED_FRAMES = 4
-CYCLES_AT_MOST = 2_000_000
-"""Many samples are streamed at full rate as long as they fit in so many cycles; never fewer than FULL_RATE_FRAMES."""
+MAX_CYCLES = 2_000_000
+"""Greatest number of cycles at full rate; at least ``FULL_RATE_FRAMES`` frames are streamed in any case."""
 
-PIECES = 6
-"""In which frames at full rate are cut where runs go side by side: the last one is done sooner."""
+MAX_PIECES = 6
+"""Greatest number of pieces of the frames at full rate, where runs are parallel: the last one is done sooner."""
 
 REPLACEABLE = {"c++": "no C++ compiler", "verilator": "no Verilator"}
 """Tools without which Amaranth's own simulator takes over."""
 
-SLOW = tuple(engine for engine in SimulationEngine if engine is not SimulationEngine.COMPILED)
+SLOW_ENGINES = tuple(engine for engine in SimulationEngine if engine is not SimulationEngine.COMPILED)
 SLOW_FRAMES = 2
-"""Amaranth's own simulator does a few thousand cycles a second, and the others not many more."""
+"""Frames for slow engines: Amaranth's simulator computes a few thousand cycles a second, the others not many more."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What the simulation showed.
+    """Result of the simulation.
 
     Attributes:
         engine: name of the simulator.
-        frames: streamed back to back at full rate; the stalled runs take fewer.
-        runs: those at full rate first; their frames overlap by one.
+        frames: number of frames streamed back to back at full rate; the stalled runs take fewer.
+        runs: all runs, those at full rate first; their frames overlap by one.
         verilog: the simulated cells as text; empty where Amaranth's own simulator ran.
-        outputs: of those runs: per output tensor, (frames, height, width, channels) integers.
+        outputs: outputs of those runs, per tensor, (frames, height, width, channels) integers.
     """
 
     engine: str
@@ -75,7 +75,7 @@ class Proof:
 
     @property
     def stalls(self) -> tuple[str, ...]:
-        """The ways in which the outside made the circuit wait."""
+        """Names of the ways in which the outside made the circuit wait."""
         return tuple(run.stall for run in self.runs if run.stall != FULL_RATE)
 
     @property
@@ -92,22 +92,24 @@ class Proof:
             (run.stall, run.cycles, run.values_compared, run.mismatches, run.firings_compared, run.firing_mismatches)
             for run in self.runs
         ]
-        found = next((str(run.difference) for run in self.runs if run.difference is not None), "")
-        verdict = "the circuit is golden, and fires as predicted" if self.agrees else f"the circuit differs: {found}"
+        difference = next((str(run.difference) for run in self.runs if run.difference is not None), "")
+        verdict = (
+            "the circuit is golden, and fires as predicted" if self.agrees else f"the circuit differs: {difference}"
+        )
         columns = ("stalls", "cycles", "values compared", "wrong", "firings compared", "wrong")
         return render_value(f"Proof, {self.engine}: {verdict}", {"frames": self.frames}, "Runs", columns, rows)
 
 
 def frames_to_simulate(design: Design, given: int, engine: str) -> int:
-    """How many of the given frames are streamed at full rate."""
-    if engine in SLOW:
+    """Return the number of given frames that are streamed at full rate."""
+    if engine in SLOW_ENGINES:
         return min(given, SLOW_FRAMES)
     interval = max(node.operator.cycles(design.folding(node)) for node in design.network.nodes)
-    return min(given, max(FULL_RATE_FRAMES, CYCLES_AT_MOST // interval))
+    return min(given, max(FULL_RATE_FRAMES, MAX_CYCLES // interval))
 
 
 def compiles() -> bool:
-    """Whether there is what compiles a circuit: else Amaranth's own simulator takes over."""
+    """Say whether a circuit can be compiled here; otherwise Amaranth's own simulator is used."""
     from onnx_hw_tools import tools
     from onnx_hw_tools.tools import ToolMissing
 
@@ -127,13 +129,14 @@ def compile_simulator(
     engine: SimulationEngine | None = None,
     made: NamedCircuit | None = None,
 ) -> tuple[Simulator, CircuitNames]:
-    """A simulator, the fastest there is tools for unless one is asked for, and the names of the circuit's parts.
+    """Compile a simulator, the fastest for which there are tools unless one is asked for; return it with the circuit's
+    names.
 
     Args:
-        made: ``bench_circuit(design)``, if known already.
+        made: ``bench_circuit(design)``; None to make it.
 
     Raises:
-        ToolMissing: no yosys, without which no build can go on; or one that an environment variable names in vain.
+        ToolMissing: yosys is missing, without which no build can go on; or a program that a variable names.
         ToolFailed: one of them failed.
     """
     from onnx_hw_sim.interpreted import InterpretedSimulator
@@ -154,7 +157,7 @@ def compile_simulator(
 
 
 def _compiled(circuit: Circuit, folder: Path, on_first_run: Callable[[Tool], None] | None) -> Simulator:
-    """Several runs in lockstep; one by one, by Verilator, if the circuit has what is not modelled there."""
+    """Compile for several runs in lockstep; for Verilator, one by one, if lockstep cannot model the circuit."""
     from onnx_hw_sim.compiled import CompiledSimulator
     from onnx_hw_sim.lockstep.netlist import UnsupportedCircuit
     from onnx_hw_sim.lockstep.simulator import LockstepSimulator
@@ -167,7 +170,7 @@ def _compiled(circuit: Circuit, folder: Path, on_first_run: Callable[[Tool], Non
 
 
 def plan_runs(design: Design, integers: Mapping[str, np.ndarray], engine: str) -> tuple[PlannedRun, ...]:
-    """The runs of a proof: frames at full rate, then some of them with random stalls at both ends.
+    """Plan the runs of a proof: frames at full rate, then some of them with random stalls at both ends.
 
     Args:
         integers: of the inputs, (frames, height, width, channels), at least two frames; an engine that is slow takes
@@ -191,7 +194,7 @@ def prove(
     *,
     progress: Callable[[str], None] = lambda fact: None,
 ) -> Proof:
-    """Stream what is planned through the circuit, several runs at a time; compare everything."""
+    """Run what is planned on the circuit, several runs at a time, and compare everything."""
     from onnx_hw_sim.circuit import runs_at_once
 
     pieces = sum(run.stall.name == FULL_RATE for run in plan)
@@ -216,10 +219,10 @@ def prove(
 def _plan(
     design: Design, golden: Mapping[str, np.ndarray], engine: str
 ) -> Iterator[tuple[int, Mapping[str, np.ndarray], Stall]]:
-    """What each run streams, from which frame on, and how the outside stalls it."""
+    """Plan what each run streams, from which frame on, and how the outside stalls it."""
     frames = frames_to_simulate(design, _frames(golden), engine)
-    slow = engine in SLOW
-    for piece in split_frames(frames, 1 if slow else PIECES):
+    slow = engine in SLOW_ENGINES
+    for piece in split_frames(frames, 1 if slow else MAX_PIECES):
         part = {tensor: values[piece.start : piece.stop] for tensor, values in golden.items()}
         yield piece.start, part, full_rate(design, len(piece))
     stalled = min(frames, SLOW_FRAMES if slow else STALLED_FRAMES)
@@ -227,8 +230,8 @@ def _plan(
         yield 0, _first(golden, stalled), random_stall(design, stalled, kind)
 
 
-def split_frames(frames: int, most: int = PIECES) -> list[range]:
-    """Runs of about equally many frames, at least ``FULL_RATE_FRAMES`` if there are so many.
+def split_frames(frames: int, most: int = MAX_PIECES) -> list[range]:
+    """Split frames into runs of about equal length, of at least ``FULL_RATE_FRAMES`` frames if there are enough.
 
     Each begins with the last frame of the one before, so that any two neighbours are seen back to back.
     """
@@ -249,28 +252,28 @@ def _first(golden: Mapping[str, np.ndarray], frames: int) -> Mapping[str, np.nda
 def write_waves(
     design: Design, proof: Proof, golden: Mapping[str, np.ndarray], folder: Path
 ) -> tuple[Path, str] | None:
-    """The first run with a difference, or else the first one, as a waveform: see ``waves.write_waves``."""
+    """Write the first run with a difference, or else the first one, as a waveform; see ``waves.write_waves``."""
     plan = list(zip(proof.runs, _plan(design, golden, proof.engine), strict=True))
     run, (_, part, stall) = next((entry for entry in plan if entry[0].difference is not None), plan[0])
     if run.deadlock:
-        return None  # nobody moves, and who waits for whom is said
+        return None  # nothing moves; the message says what waits for what
     return waves.write_waves(design, run, part, stall, folder)
 
 
 def difference_error(proof: Proof, shown: tuple[Path, str] | None = None) -> UserError:
-    """The circuit is not what was promised: the first difference, in the model's own words.
+    """Make the error of a circuit that differs: the first difference, in the words of the model.
 
     Args:
-        shown: file that shows the first of them, and the command that opens it.
+        shown: waveform file of the first difference, and the command that opens it; None without one.
     """
     from onnx_hw_sim.waves import CYCLE_NS
 
-    problems, told = [], set[str]()
+    problems, reported = [], set[str]()
     for run in proof.runs:
-        if run.stall in told:
+        if run.stall in reported:
             continue  # of several runs at full rate, one is enough
         if run.difference is not None or run.deadlock:
-            told.add(run.stall)
+            reported.add(run.stall)
         if run.difference is not None:
             where = f"{shown[0]}, at {run.difference.cycle * CYCLE_NS} ns: `{shown[1]}`" if shown else ""
             shown = None

@@ -1,4 +1,4 @@
-"""Read-only memories in the block RAMs of a chip's netlist, decoded and compared with golden's constants.
+"""Contents of read-only memories in the block RAMs of a chip's netlist, compared with golden's constants (link 4).
 
 Nothing is simulated: contents are read from the parameters of the cells, by the pins and nets that are connected, and
 compared with the words that the operator says its core has there: weights, thresholds, tables, multipliers and addends.
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from onnx_hw_sim.gates.read_only import ReadOnly
 
 _PLACED = re.compile(r"design\.(?P<core>[^.]+)\.core\.(?P<rom>.+)\.block(?P<bank>\d+)_(?P<column>\d+)")
-"""A block that a primitive of the family placed: which bank of a memory's words, and which column of their bits."""
+"""Name of a block placed by a primitive: the bank of a memory's words, and the column of their bits."""
 
 _MAPPED = re.compile(r"design\.(?P<core>[^.]+)\.core\.(?P<rom>.+)\.memory(?:\..*)?")
-"""A block that synthesis made of a described memory."""
+"""Name of a block that synthesis made of a described memory."""
 
 NAMES = re.compile(r"^core\.(?:.+\.)?(?:port__)?(?:addr|data)(?:\$\d+)?$")
-"""The nets of a described memory's ports, within a core."""
+"""Names of the nets of a described memory's ports, within a core."""
 
 _ADDRESS = re.compile(r"\.(?:port__)?addr(?:\$\d+)?$")
 
@@ -41,14 +41,14 @@ _Lanes = tuple[str, int, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class RomContents:
-    """What was decoded.
+    """Result of decoding.
 
     Attributes:
         blocks: block RAMs that hold constants and were decoded.
-        of_blocks: block RAMs that nobody writes.
-        weights: constants compared: weights, thresholds, entries of tables, multipliers with their addends.
-        wrong: of those.
-        difference: the first one in words, or empty.
+        of_blocks: number of read-only block RAMs.
+        weights: compared constants: weights, thresholds, entries of tables, multipliers with their addends.
+        wrong: number of wrong ones.
+        difference: the first difference in words; empty without one.
     """
 
     blocks: int
@@ -59,12 +59,12 @@ class RomContents:
 
 
 def decode(design: Design, flat: FlatNetlist, parts: Parts, stored: Mapping[str, Stored]) -> RomContents:
-    """All constants of cores that lie in block RAMs.
+    """Decode all constants of cores that lie in block RAMs.
 
     Args:
-        flat: with the nets of ``NAMES``.
-        parts: of the same netlist.
-        stored: by kind of cell that primitives place, how it is read.
+        flat: netlist with the nets of ``NAMES``.
+        parts: parts of the same netlist.
+        stored: function that reads a placed cell, by kind of cell.
     """
     from onnx_hw_sim.gates.read_only import ReadOnly
 
@@ -98,7 +98,7 @@ def decode(design: Design, flat: FlatNetlist, parts: Parts, stored: Mapping[str,
 
 
 def _unsigned(words: np.ndarray, bits: int) -> np.ndarray:
-    """int64, or Python's integers where those are too narrow."""
+    """Return words without sign, int64, or Python's integers where those are too narrow."""
     return (words.astype(object) if bits > 62 else words.astype(np.int64)) & (1 << bits) - 1
 
 
@@ -107,7 +107,7 @@ def _as_lane(value: int, memory: RomImage) -> int:
 
 
 def _pieces(roms: Mapping[str, object], path: str, memory: RomImage) -> list[str]:
-    """Paths of the memories side by side that are one."""
+    """Return the paths of the parallel memories that make up one."""
     if not memory.pieces:
         return [path] if path in roms else []
     numbered = [rom for rom in roms if re.fullmatch(rf"{path}\d+", rom)]
@@ -115,7 +115,9 @@ def _pieces(roms: Mapping[str, object], path: str, memory: RomImage) -> list[str
 
 
 def _lanes(bits_of: Iterator[tuple[str, np.ndarray]], path: str, memory: RomImage) -> Iterator[_Lanes]:
-    """Every piece but the last one has equally many lanes; the last one may be made of logic, and is not here then.
+    """Split the pieces of a memory into lanes.
+
+    All pieces but the last one have the same number of lanes; the last one may be made of logic, and is then missing.
 
     Args:
         bits_of: per piece, (words, bits) of 0 and 1, or -1 where nobody reads.
@@ -131,7 +133,7 @@ def _lanes(bits_of: Iterator[tuple[str, np.ndarray]], path: str, memory: RomImag
 
 
 def _number(bits: np.ndarray, width: int) -> np.ndarray:
-    """(..., width) bits as integers."""
+    """Return (..., width) bits as integers."""
     return (
         bits.astype(object if width > 62 else np.int64) << np.arange(width).astype(object if width > 62 else int)
     ).sum(-1)
@@ -140,7 +142,7 @@ def _number(bits: np.ndarray, width: int) -> np.ndarray:
 # ---- placed by a primitive ------------------------------------------------------------------------------------------
 
 _Placed = dict[str, dict[tuple[int, int], "ChipCell"]]
-"""By memory, its blocks by bank and column."""
+"""Blocks of each memory, by bank and column."""
 
 
 def _placed(cells: Sequence[ChipCell], stored: Mapping[str, Stored]) -> dict[str, _Placed]:
@@ -191,7 +193,7 @@ class _Ports:
 
 
 def _mapped(flat: FlatNetlist, nets: ReadOnly) -> dict[str, dict[str, _Ports]]:
-    """By core and memory; of those whose nets still have names."""
+    """Return the ports of mapped memories, by core and memory, of those whose nets still have names."""
     blocks: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name in nets.blocks:
         place = _MAPPED.fullmatch(name)

@@ -1,4 +1,4 @@
-"""Thousands of frames through a circuit, cut into shards that workers prove one by one, here or elsewhere.
+"""Sharded proof (link 3, for `verify`): thousands of frames, cut into shards that workers prove, here or elsewhere.
 
 A shard begins with reset and with the frames before its own, so that what a frame leaves behind is seen by the next one
 wherever the cut is.
@@ -32,26 +32,26 @@ if TYPE_CHECKING:
     from onnx_hw.assemble.elaborate import CircuitNames
     from onnx_hw_sim.circuit import Simulator
 
-BEFORE = 2
-"""Frames that a shard streams before its own."""
+WARM_UP_FRAMES = 2
+"""Number of frames that a shard streams before its own."""
 
 CYCLES_A_SHARD = 50_000
-"""About as many, and some frames more than ``BEFORE``. Shards are short so that progress is seen."""
+"""Approximate cycles of a shard, without its ``WARM_UP_FRAMES``. Shards are short so that progress is visible."""
 
 RANDOM_SEED = 21
 
 
 @dataclass(frozen=True)
 class ShardBench:
-    """What every shard needs.
+    """Common input of all shards.
 
     Attributes:
-        digest: names this bench among others.
-        engine: who simulates; None for the fastest there is.
-        folder: of the build, where workers can see it; elsewhere they use their user's cache.
+        digest: name of this bench.
+        engine: simulator; None for the fastest one.
+        folder: folder of the build; None where workers cannot see it: they use their user's cache.
         simulator: a simulator that workers here can use, and the names of its parts; elsewhere they make their own.
-        together: shards that a worker is given at a time; the fastest simulator takes several at once.
-        version: of onnx-hw.
+        together: number of shards that a worker gets at a time; the fastest simulator takes several at once.
+        version: version of onnx-hw.
     """
 
     digest: str
@@ -66,14 +66,14 @@ class ShardBench:
 
 @dataclass(frozen=True)
 class Shard:
-    """Consecutive frames.
+    """Shard of consecutive frames.
 
     Attributes:
-        number: of the shard: another one, other stalls.
+        number: number of the shard, which selects its stalls.
         frames: their numbers.
-        before: frames that are streamed before them.
-        samples: by input of the model, (before + frames, ...); None for random integers.
-        labels: classes of the first frames; those of samples that are given again are left out.
+        before: number of frames that are streamed before them.
+        samples: samples by input of the model, (before + frames, ...); None for random integers.
+        labels: classes of the first frames, without those of repeated samples; None without labels.
     """
 
     number: int
@@ -85,12 +85,12 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardResult:
-    """A shard that was streamed and compared.
+    """Result of a shard that was streamed and compared.
 
     Attributes:
-        engine: who simulated.
-        run: what was compared, its outputs left out.
-        labelled, golden_right, circuit_right: samples with labels, and right answers to them.
+        engine: name of the simulator.
+        run: comparison, without its outputs.
+        labelled, golden_right, circuit_right: number of samples with labels, and of right answers to them.
     """
 
     shard: Shard
@@ -103,20 +103,20 @@ class ShardResult:
 
 @dataclass(frozen=True)
 class UnknownBench:
-    """The worker has not seen this bench yet."""
+    """Answer of a worker that does not have this bench yet."""
 
 
 def shards_of(design: Design, frames: int) -> list[Shard]:
-    """Shards of that many frames, each frame in one of them; the last one has two frames at least, if there are."""
-    size = max(4 * BEFORE, CYCLES_A_SHARD // design.interval)
+    """Split a number of frames into shards; the last one has at least two frames, if there are two."""
+    size = max(4 * WARM_UP_FRAMES, CYCLES_A_SHARD // design.interval)
     parts = [range(first, min(first + size, frames)) for first in range(0, frames, size)]
     if len(parts) > 1 and len(parts[-1]) < 2:
         parts[-2:] = [range(parts[-2].start, frames)]
-    return [Shard(number, part, min(BEFORE, part.start)) for number, part in enumerate(parts)]
+    return [Shard(number, part, min(WARM_UP_FRAMES, part.start)) for number, part in enumerate(parts)]
 
 
 def add_samples(shard: Shard, frames: Mapping[str, np.ndarray], count: int, labels: np.ndarray | None) -> Shard:
-    """With ``count`` samples of a user, which begin again after the last one; at least two frames at a time."""
+    """Fill a shard with ``count`` samples of a user, repeated as needed; at least two frames."""
     first = shard.frames.start - shard.before
     numbers = np.arange(first, max(shard.frames.stop, first + 2)) % count
     seen = slice(shard.frames.start, min(shard.frames.stop, 0 if labels is None else len(labels)))
@@ -125,7 +125,7 @@ def add_samples(shard: Shard, frames: Mapping[str, np.ndarray], count: int, labe
 
 
 def choose_stall(design: Design, frames: int, stalls: Stalls, number: int) -> Stall:
-    """How the outside treats the shard of that number: another way for each."""
+    """Choose how the outside treats a shard: differently for each number."""
     others = [kind for kind in Stalls if kind is not Stalls.ALL]
     kind = others[number % len(others)] if stalls is Stalls.ALL else stalls
     if kind is Stalls.NONE:
@@ -136,11 +136,11 @@ def choose_stall(design: Design, frames: int, stalls: Stalls, number: int) -> St
 
 
 def prove_shards(bench: ShardBench, shards: Iterator[Shard], workers: Workers) -> Iterator[ShardResult]:
-    """Every shard, in the order in which they are done; of wrong ones, the first in order is the last that comes.
+    """Prove every shard, in the order in which they finish; of wrong ones, the one with the first frames comes last.
 
     Raises:
         UserError: no worker is left, or one cannot do it.
-        ToolMissing, ToolFailed: a program is not there, or failed.
+        ToolMissing, ToolFailed: a program is missing or failed.
     """
     here = bench if workers.store is not None else replace(bench, folder=None, simulator=None)
     running: dict[Future[list[ShardResult] | UnknownBench | UserError], tuple[Shard, ...]] = {}
@@ -156,32 +156,32 @@ def prove_shards(bench: ShardBench, shards: Iterator[Shard], workers: Workers) -
         for future in done:
             several = running.pop(future)
             try:
-                found = future.result()
+                answer = future.result()
             except BrokenExecutor as error:
                 raise worker_died() from error
-            if isinstance(found, UnknownBench):
+            if isinstance(answer, UnknownBench):
                 running[workers.submit(prove, bench.digest, several, here)] = several
-            elif isinstance(found, UserError):
-                raise found
+            elif isinstance(answer, UserError):
+                raise answer
             else:
-                yield from (proven for proven in found if proven.run.agrees)
-                wrong += [proven for proven in found if not proven.run.agrees]
+                yield from (proven for proven in answer if proven.run.agrees)
+                wrong += [proven for proven in answer if not proven.run.agrees]
     if wrong:
         yield min(wrong, key=lambda proven: proven.shard.frames.start)
 
 
 def begin_to_load() -> None:
-    """Nothing; but whoever is asked to do it has started, and loaded what a proof needs."""
+    """Answer nothing; a worker that executes this has started, and has loaded what a proof needs."""
 
 
 _BENCHES: dict[str, tuple[ShardBench, Simulator, CircuitNames]] = {}
-_MOST = 4  # of them in a worker's memory
+_MAX_BENCHES = 4  # in a worker's memory
 
 
 def prove(
     digest: str, shards: Sequence[Shard], bench: ShardBench | None = None
 ) -> list[ShardResult] | UnknownBench | UserError:
-    """What a worker does: it keeps the benches it was given last."""
+    """Prove shards in a worker, which keeps its last benches."""
     known = _BENCHES.get(digest)
     if known is None:
         if bench is None:
@@ -189,12 +189,12 @@ def prove(
         try:
             simulator, names = bench.simulator or _make(bench)
         except Exception as error:
-            told = as_user_error(error)
-            if told is None:
+            error_message = as_user_error(error)
+            if error_message is None:
                 raise
-            return told
+            return error_message
         known = _BENCHES[digest] = bench, simulator, names
-        for old in list(_BENCHES)[:-_MOST]:
+        for old in list(_BENCHES)[:-_MAX_BENCHES]:
             _BENCHES.pop(old, None)
     return _proven(*known, shards)
 
@@ -221,7 +221,7 @@ def _planned(bench: ShardBench, shard: Shard) -> PlannedRun:
 
 
 def _counted(design: Design, engine: str, shard: Shard, plan: PlannedRun, run: Run) -> ShardResult:
-    """With the right answers to samples that have labels."""
+    """Count the right answers to samples that have labels."""
     done, samples = ShardResult(shard, engine, replace(run, outputs={})), shard.samples
     if samples is None or shard.labels is None:
         return done
@@ -241,7 +241,7 @@ def _counted(design: Design, engine: str, shard: Shard, plan: PlannedRun, run: R
 
 
 def _random(design: Design, shard: Shard) -> dict[str, np.ndarray]:
-    """Integers over the whole range of every input; the same for the same numbers of frames."""
+    """Draw integers over the whole range of every input; equal for equal numbers of frames."""
     network, first = design.network, shard.frames.start - shard.before
     tensors = {boundary.tensor: network.tensors[boundary.tensor] for boundary in network.inputs}
     frames: dict[str, list[np.ndarray]] = {name: [] for name in tensors}

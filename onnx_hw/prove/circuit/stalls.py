@@ -1,4 +1,4 @@
-"""How the outside treats a circuit that is being proven: never waiting, or hesitating at both ends."""
+"""Stalls: behaviour of the outside in a proof (links 3 and 4), never waiting or hesitating at both ends."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from onnx_hw.ir.design import Design
 from onnx_hw.timing.frame_times import Frames
 
 SEED = 20
-"""Of random stalls: two builds see the same ones."""
+"""Seed of random stalls: two builds get the same ones."""
 
 FULL_RATE = "none"
-"""Name of the stall that is none."""
+"""Name of a run without stalls."""
 
 
 @dataclass(frozen=True)
 class Stall:
-    """How the outside behaves in one run.
+    """Behaviour of the outside in one run.
 
     Attributes:
         name: for the report.
-        offers: per input tensor, the cycle from which each token is offered, all frames.
-        ready: per output tensor, trace of readiness; past its end always ready.
+        offers: cycle from which each token is offered, of all frames, per input tensor.
+        ready: trace of readiness per output tensor; always ready past its end.
     """
 
     name: str
@@ -33,13 +33,13 @@ class Stall:
 
 
 def full_rate(design: Design, frames: int) -> Stall:
-    """The outside never waits."""
+    """Return the stall of an outside that never waits."""
     offers = {e.tensor: np.zeros(frames * e.beats, dtype=np.int64) for e in design.edges() if e.producer is None}
     return Stall(FULL_RATE, offers, {})
 
 
 def random_stall(design: Design, frames: int, kind: str, seed: int = SEED) -> Stall:
-    """Sources and sinks that hesitate: at random, or in bursts."""
+    """Return the stall of sources and sinks that hesitate, at random or in bursts."""
     from onnx_hw_sim import stalls
 
     interval = max(node.operator.cycles(design.folding(node)) for node in design.network.nodes)
@@ -64,9 +64,9 @@ def random_stall(design: Design, frames: int, kind: str, seed: int = SEED) -> St
 
 
 def starve_input(design: Design, frames: int, number: int = 0) -> Stall:
-    """An input stops in mid-frame for as long as a frame takes; of several inputs, the one of that number.
+    """Stop an input in mid-frame for the time of a frame; of several inputs, the one with this number.
 
-    What is before a join gets one branch full and the other empty.
+    So one branch before a join fills and the other one empties.
     """
     from onnx_hw_sim import stalls
 
@@ -79,7 +79,7 @@ def starve_input(design: Design, frames: int, number: int = 0) -> Stall:
 
 
 def freeze_output(design: Design, frames: int, number: int = 0) -> Stall:
-    """Behind the first frame an output takes nothing for as long as one takes; of several, the one of that number."""
+    """Stop an output behind the first frame for the time of a frame; of several outputs, the one with this number."""
     from onnx_hw_sim import stalls
 
     outputs = [edge for edge in design.edges() if edge.consumer is None]

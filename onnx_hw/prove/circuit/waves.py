@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from onnx_hw_sim.decoded_waves import WaveScope
 
 CYCLES_SHOWN_BEFORE, CYCLES_SHOWN_AFTER = 400, 100
-"""Of a difference."""
+"""Number of cycles shown before and after a difference."""
 
 CYCLES_SHOWN = 2000
-"""At most, from the first one on, where there is none."""
+"""Greatest number of cycles shown, from the first one on, where there is no difference."""
 
 DIFFERENCE_FILE, WAVES_FILE = "difference.vcd", "waves.vcd"
 
@@ -28,11 +28,10 @@ DIFFERENCE_FILE, WAVES_FILE = "difference.vcd", "waves.vcd"
 def write_waves(
     design: Design, run: Run, part: Mapping[str, np.ndarray], stall: Stall, folder: Path
 ) -> tuple[Path, str] | None:
-    """A run once more, as a VCD file in ``folder`` with a save file beside it: the cycles around its difference, or
-    the first ones.
+    """Write a run as a VCD file in ``folder`` with a save file: the cycles around its difference, or the first ones.
 
     Args:
-        part: golden, every tensor of the frames of that run.
+        part: golden values of every tensor, of the frames of that run.
 
     Returns:
         the file, and the command that shows it; None where there are no tools to write it: a difference is worth more
@@ -63,7 +62,7 @@ def write_waves(
 
 
 def _scopes(design: Design, names: CircuitNames) -> list[WaveScope]:
-    """The model's inputs, then every node with what its engines do and what leaves it."""
+    """Return the model's inputs, then every node with its engines and its outputs."""
     from onnx_hw_sim.decoded_waves import WaveScope
 
     inputs = [(edge.tensor, names.edges[edge.tensor]) for edge in design.edges() if edge.producer is None]

@@ -1,4 +1,7 @@
-"""What every build asks once it has a network: is golden the model, and how good is it where the model had floats?"""
+"""Comparison of a network with its model (link 2), and with the float model where there was one.
+
+Every build calls ``compare`` when it has a network.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from onnx_hw.prove.model.known_values import known_values
 
 @dataclass(frozen=True)
 class TensorComparison:
-    """What was found.
+    """Result of the comparison.
 
     Attributes:
-        agreement: of golden with the quantized model.
-        fidelity: of golden with the model that had floats; None where there was none.
+        agreement: agreement of golden with the quantized model.
+        fidelity: fidelity of golden to the model with floats; None where there was no such model.
     """
 
     agreement: Agreement
@@ -37,15 +40,17 @@ def compare(
     given: Mapping[str, np.ndarray] | None,
     floats: tuple[Model, Model] | None = None,
 ) -> TensorComparison:
-    """Golden against the model on four frames; on none where none are given and none can be drawn.
+    """Compare golden with the model on four frames; on none where none are given and none can be drawn.
 
     Args:
-        quantized: the model that the network was made of.
+        quantized: model that the network was made of.
+        network: network to compare with it.
         given: frames by graph input, (frames, *shape).
-        floats: the model with floats that it was made of, as given and as prepared for quantization.
+        floats: the float model that the quantized one was made of, as given and as prepared for quantization; None for
+            a model that came quantized.
 
     Raises:
-        UserError: with exit code 4: they differ, and rounding does not explain it.
+        UserError: they differ, and rounding does not explain it; with exit code 4.
     """
     comparison = FrameComparison(quantized, network)
     fidelity = None if floats is None else Fidelity(*floats, quantized)
@@ -55,6 +60,6 @@ def compare(
     for number, frame in enumerate(frames):
         known = known_values(network, frame)
         comparison.add(frame, known)
-        if fidelity is not None and number < from_user:  # what is drawn may lie outside of the ranges
+        if fidelity is not None and number < from_user:  # drawn frames may lie outside of the ranges
             fidelity.add(frame, known)
     return TensorComparison(comparison.agreement, fidelity)

@@ -1,7 +1,7 @@
-"""How well integers stand for a model that had floats where hardware needs integers.
+"""Fidelity of a quantized network to its float model; a part of link 2.
 
-Two questions: whether the model that was prepared for quantization, factors folded into weights, still computes the
-same, which is judged; and what quantization costs, which is only told.
+There are two questions. Does the model that was prepared for quantization, with scales folded into weights, still
+compute the same? That is judged. What does quantization cost? That is only reported.
 """
 
 from __future__ import annotations
@@ -22,26 +22,28 @@ from onnx_hw.prove.model.known_values import KnownFrame
 from onnx_hw.prove.model.segments import evaluate_in_double
 from onnx_hw.samples.sqnr import NoiseStatistics
 
-SAME_DB = 60.0
-"""Folding rounds weights to float32, some 140 dB below them; what is less alike has another meaning."""
+MIN_PREPARED_DB = 60.0
+"""Least SQNR of the prepared model: folding rounds weights to float32, some 140 dB below them; with less SQNR the model
+has another meaning.
+"""
 
-ROUNDED_DB = 30.0
-"""The same where the model rounds to integers, a few of which may fall the other way."""
+MIN_ROUNDED_DB = 30.0
+"""Least SQNR where the model rounds to integers, a few of which may round the other way."""
 
-FROZEN_DB = 12.0
-"""The same where the model rounds data to integers of scales that each sample chooses, and the other does not."""
+MIN_FROZEN_DB = 12.0
+"""Least SQNR where the model rounds data with a scale per sample, and the prepared model does not."""
 
 
 @dataclass
 class Fidelity:
-    """Compares one frame after the other.
+    """Fidelity, frame by frame.
 
     Attributes:
-        model: as it was given.
+        model: model as given.
         prepared: the same function, ready for quantization.
-        quantized: the model that was made of it.
-        outputs: golden against the given model; by graph output.
-        tensors: the numbers that golden's integers stand for against the prepared model; by its names.
+        quantized: quantized model that was made of it.
+        outputs: golden against the given model, by graph output.
+        tensors: the numbers that golden's integers stand for, against the prepared model, by its names.
     """
 
     model: Model
@@ -51,18 +53,18 @@ class Fidelity:
     tensors: dict[str, NoiseStatistics] = field(default_factory=dict)
 
     def add(self, frame: Mapping[str, np.ndarray], known: KnownFrame) -> None:
-        """Compare what is known of a frame."""
-        constants, wanted = self.quantized.graph.constants, {}
+        """Add the known values of a frame."""
+        constants, expected = self.quantized.graph.constants, {}
         for node in self.quantized.graph.nodes:
             if facts_of(node).effect is Effect.QUANTIZES and node.outputs[0] in known.held:
                 scale, zero = (constants.get(name) for name in node.inputs[1:3])
                 name = sub(r"/u?int\d+$", "", node.outputs[0])
                 if scale is not None and zero is not None and name in self.prepared.graph.values:
-                    wanted[name] = (known.held[node.outputs[0]] - zero.astype(np.int64)) * scale.astype(np.float64)
+                    expected[name] = (known.held[node.outputs[0]] - zero.astype(np.int64)) * scale.astype(np.float64)
 
         def observe(name: str, value: Any) -> None:
-            if name in wanted:
-                self.tensors[name] = self.tensors.get(name, NoiseStatistics()).with_values(wanted[name], value)
+            if name in expected:
+                self.tensors[name] = self.tensors.get(name, NoiseStatistics()).with_values(expected[name], value)
 
         reference.run(self.prepared, frame, observe=observe)
         for name, truth in reference.run(self.model, frame).items():
@@ -73,16 +75,16 @@ class Fidelity:
 def check_preparation(model: Model, prepared: Model, frame: Mapping[str, np.ndarray]) -> None:
     """Raise UserError, with exit code 4, unless the prepared model computes the same as the given one.
 
-    In double precision, in which nothing but the folded weights is rounded.
+    Both are computed in double precision, so that only the folded weights are rounded.
     """
     facts = [facts_of(node) for node in model.graph.nodes]
     rounds = any(row.rounded is not None or row.effect is Effect.SNAPS for row in facts)
-    found = evaluate_in_double(prepared, frame)
-    least = FROZEN_DB if any(row.chooses_scale for row in facts) else ROUNDED_DB if rounds else SAME_DB
-    for name, wanted in evaluate_in_double(model, frame).items():
-        if not isinstance(wanted, np.ndarray) or wanted.dtype != np.float64:
+    outputs = evaluate_in_double(prepared, frame)
+    least = MIN_FROZEN_DB if any(row.chooses_scale for row in facts) else MIN_ROUNDED_DB if rounds else MIN_PREPARED_DB
+    for name, expected in evaluate_in_double(model, frame).items():
+        if not isinstance(expected, np.ndarray) or expected.dtype != np.float64:
             continue
-        likeness = NoiseStatistics().with_values(found[name], wanted)
+        likeness = NoiseStatistics().with_values(outputs[name], expected)
         if likeness.sqnr_db is not None and likeness.sqnr_db < least:
             raise user_error(
                 "preparation-differs",

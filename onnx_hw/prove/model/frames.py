@@ -1,4 +1,4 @@
-"""Frames to compare golden with the model on: those that were given, and drawn ones where they are too few."""
+"""Frames on which golden and the model are compared (link 2): given ones first, drawn ones if these are too few."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from onnx_hw.onnx.operators.dtypes import dtype_of_name, integer_range, is_integ
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
 
-AT_LEAST = 4
-"""Frames on which every build compares."""
+MIN_FRAMES = 4
+"""Least number of frames that every build compares."""
 
 SEED = 8
 
 RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0), (-128.0, 127.0), (0.0, 9.0), (0.0, 0.0))
-"""What models take for images and the like, whatever they do before they quantize; and for indices."""
+"""Tried ranges of inputs: of images and the like, and of indices."""
 
-FAR = 2.0**96
-"""More than any grid has."""
+BEYOND_ANY_GRID = 2.0**96
+"""Number beyond every grid."""
 
 NUMBERS = frozenset(name for name, of in BY_NAME.items() if of.dtype.kind in "fiub")
 """Element types that can be drawn."""
@@ -35,13 +35,13 @@ Frames = Mapping[str, np.ndarray]
 
 
 def frames_to_compare(model: Model, network: Network, given: Frames | None) -> tuple[list[dict[str, np.ndarray]], int]:
-    """Frames by graph input: the first of those given, then drawn ones if they can be; and how many were given.
+    """Return frames by graph input, given ones and then drawn ones, and the number of given ones.
 
     Args:
-        given: samples, or calibration data.
+        given: samples or calibration data, by graph input; None for neither.
     """
-    first = [] if given is None else _one_by_one(given)[:AT_LEAST]
-    drawn = drawn_frames(model, network, AT_LEAST - len(first)) if len(first) < AT_LEAST else None
+    first = [] if given is None else _one_by_one(given)[:MIN_FRAMES]
+    drawn = drawn_frames(model, network, MIN_FRAMES - len(first)) if len(first) < MIN_FRAMES else None
     return [*first, *(_one_by_one(drawn) if drawn is not None else ())], len(first)
 
 
@@ -51,9 +51,9 @@ def _one_by_one(frames: Frames) -> list[dict[str, np.ndarray]]:
 
 
 def drawn_frames(model: Model, network: Network, count: int) -> Frames | None:
-    """Seeded random frames, of the range that makes most different integers.
+    """Draw seeded random frames, in the range that makes the most different integers.
 
-    None where no such frame can be run: an input that is no tensor of numbers, or numbers that the model cannot take.
+    None where no such frame can be run: an input is not a numeric tensor, or the model refuses the numbers.
     """
     if any(value.element_type not in NUMBERS for value in model.graph.inputs):
         return None
@@ -73,16 +73,16 @@ def drawn_frames(model: Model, network: Network, count: int) -> Frames | None:
 
 
 def ranges_to_draw(graph: Graph) -> Iterator[Sequence[tuple[float, float]]]:
-    """A range for every input: first what its integers stand for, where the model says so."""
-    said = [_said(graph, value) for value in graph.inputs]
+    """Return a range for every input: first the one of its integers, where the model states it."""
+    stated = [_stated_range(graph, value) for value in graph.inputs]
     for other in RANGES:
-        yield [other if span is None else span for span in said]
+        yield [other if span is None else span for span in stated]
     for other in RANGES:
-        yield [other] * len(said)
+        yield [other] * len(stated)
 
 
-def _said(graph: Graph, value: Value) -> tuple[float, float] | None:
-    """The real numbers that the QuantizeLinear behind an input has integers for; all numbers of a small integer."""
+def _stated_range(graph: Graph, value: Value) -> tuple[float, float] | None:
+    """Return the range of the QuantizeLinear behind an input, or of a small integer; None for neither."""
     of = BY_NAME.get(value.element_type)
     if of is not None and of.is_integer and of.bits < 32:
         return _ends(value)
@@ -106,16 +106,18 @@ def _said(graph: Graph, value: Value) -> tuple[float, float] | None:
 
 
 def _on_grid(node: Node, graph: Graph, value: Value) -> tuple[float, float] | None:
-    """The least and the greatest number that a quantizer makes of an input, if it keeps those as they are."""
+    """Return the range of a quantizer behind an input, if it keeps the ends of the range as they are; else None."""
     names = [name for name in node.inputs[1:] if name]
     if any(name not in graph.constants for name in names) or not all(isinstance(n, int) for n in value.shape or ()):
         return None
     given = [graph.constants[name] for name in names]
     shape = graph.values[node.inputs[0]].shape or ()
-    ends = [compute(node, [np.full(shape, end, dtype=np.float32), *given])[0] for end in (-FAR, FAR)]
+    ends = [
+        compute(node, [np.full(shape, end, dtype=np.float32), *given])[0] for end in (-BEYOND_ANY_GRID, BEYOND_ANY_GRID)
+    ]
     kept = all(np.array_equal(compute(node, [end, *given])[0], end) for end in ends)
     low, high = float(ends[0].min()), float(ends[1].max())
-    return (low, high) if kept and -FAR < low < high < FAR else None
+    return (low, high) if kept and -BEYOND_ANY_GRID < low < high < BEYOND_ANY_GRID else None
 
 
 def _ends(value: Value) -> tuple[float, float]:
@@ -124,7 +126,7 @@ def _ends(value: Value) -> tuple[float, float]:
 
 
 def _drawn(value: Value, span: tuple[float, float], count: int, generator: np.random.Generator) -> np.ndarray:
-    """(count, *shape) numbers of an input's type, evenly from a range."""
+    """Draw numbers of an input's type, uniformly from a range, (count, *shape)."""
     shape = (count, *(d if isinstance(d, int) else 1 for d in value.shape or ()))
     numbers = generator.uniform(*span, shape)
     if value.element_type == "bool":

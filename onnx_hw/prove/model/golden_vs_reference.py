@@ -1,7 +1,6 @@
-"""Golden against the reference of the model that was quantized: every value that both know, frame after frame.
+"""Golden against the reference of the quantized model (link 2): every value that both know, frame by frame.
 
-The model is the one that the user gave, or the one that quantization made of it; none of the importer's rewriting has
-touched it.
+The model is the one that the user gave, or the one that quantization made of it, before any rewriting by the lowering.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from onnx_hw.samples.sqnr import NoiseStatistics
 
 @dataclass(frozen=True)
 class Agreement:
-    """What was compared, and found to agree.
+    """Agreement of golden with the model.
 
     Attributes:
-        frames, tensors_compared: how many.
-        values_compared: numbers, in all frames together.
-        equal: of them, those without any difference; of floats the last bits do not count.
+        frames, tensors_compared: numbers of both.
+        values_compared: number of values in all frames together.
+        equal: values without any difference; the last bits of floats do not count.
         one_step: integers that differ by 1, where the real value lies next to a tie.
         worst: the largest difference of two integers.
-        outputs: of the graph, by name: golden against a run of the model that is fed with the samples alone.
+        outputs: outputs of the graph, by name: golden against a run of the model on the samples alone.
     """
 
     frames: int = 0
@@ -55,10 +54,10 @@ class Agreement:
 
 
 class FrameComparison:
-    """Compares one frame after the other.
+    """Comparison of golden with the model, frame by frame.
 
     Attributes:
-        agreement: so far.
+        agreement: agreement so far.
     """
 
     def __init__(self, model: Model, network: Network) -> None:
@@ -73,10 +72,10 @@ class FrameComparison:
             raise self._error(name, f"the elements of {self._spelled(name)} must each have one place on its stream")
 
     def add(self, frame: Mapping[str, np.ndarray], known: KnownFrame) -> None:
-        """Compare what is known of a frame.
+        """Compare the known values of a frame.
 
         Raises:
-            UserError: with exit code 4: the first value, in the order of the model's nodes, that differs, and where.
+            UserError: the first value that differs, in the order of the model's nodes, and where; with exit code 4.
         """
         for name in known.torn:
             raise self._error(name, f"the tensors that hold {self._spelled(name)} must hold the same")
@@ -84,7 +83,7 @@ class FrameComparison:
         pieces = run_in_segments(self.model, frame, values)
         self._check_outputs(known, pieces.outputs)
         names = [name for name in (*self.inputs, *self.made) if name in pieces.computed]
-        found = replace(self.agreement, frames=self.agreement.frames + 1, tensors_compared=len(names))
+        agreement = replace(self.agreement, frames=self.agreement.frames + 1, tensors_compared=len(names))
         free: Mapping[str, Any] | None = pieces.outputs
         for name in names:
             golden, computed = values[name], pieces.computed[name]
@@ -99,22 +98,23 @@ class FrameComparison:
             )
             if wrong.any():
                 raise self._difference(name, wrong, golden, computed)
-            found = _counted(found, self._integers(name, golden), self._integers(name, computed))
+            agreement = _counted(agreement, self._integers(name, golden), self._integers(name, computed))
             if not np.array_equal(golden, computed, equal_nan=golden.dtype.kind == "f"):
                 free = None  # a difference may grow on its way to the outputs
         free = reference.run(self.model, frame) if free is None else free
-        self.agreement = replace(found, outputs=_likened(found.outputs, known.outputs, free))
+        self.agreement = replace(agreement, outputs=_likened(agreement.outputs, known.outputs, free))
 
     def _integers(self, name: str, values: np.ndarray) -> np.ndarray:
-        """Numbers of a grid as the integers that stand for them; anything else as it is."""
+        """Return numbers of a grid as their integers; anything else as it is."""
         if name not in self.lines:
             return values
         slope, offset = self.lines[name]
         return np.asarray(np.rint((values - offset) / slope).astype(np.int64))
 
     def _comparable(self, known: KnownFrame) -> dict[str, np.ndarray]:
-        """By name, what golden knows of values that the model has, too: integers of the hardware as int64,
-        numbers of a grid as float64 or as the model holds them.
+        """Return the values that both golden and the model know, by name.
+
+        Integers of the hardware are int64, numbers of a grid float64 or as in the model.
         """
         both = {**known.host, **known.held}
         return {
@@ -126,7 +126,7 @@ class FrameComparison:
         }
 
     def _check_outputs(self, known: KnownFrame, outputs: Mapping[str, Any]) -> None:
-        """That the host gives the user what golden and the tail computed."""
+        """Check that the host gives the user what golden and the tail computed."""
         for name, given in known.outputs.items():
             wanted = outputs[name]
             if isinstance(wanted, np.ndarray) and wanted.dtype != object:
@@ -135,14 +135,14 @@ class FrameComparison:
                     wrong = given != wanted if given.shape == wanted.shape else np.ones(1, dtype=bool)
                     raise self._difference(name, wrong, given, wanted)
 
-    # ---- what is said of a difference -------------------------------------------------------------------------------
+    # ---- messages about a difference ---------------------------------------------------------------------------------
 
     def _difference(self, name: str, wrong: np.ndarray, golden: np.ndarray, computed: np.ndarray) -> UserError:
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
         element = f"{self._spelled(name)}[{', '.join(map(str, at))}]"
         many = f"; {int(wrong.sum()):,} of its {wrong.size:,} values differ" if wrong.size > 1 else ""
-        told = f"{element} must be {computed[at]}, as the model says, not {golden[at]}, as golden says"
-        return self._error(name, f"{told} (frame {self.agreement.frames}{many})")
+        message = f"{element} must be {computed[at]}, as the model says, not {golden[at]}, as golden says"
+        return self._error(name, f"{message} (frame {self.agreement.frames}{many})")
 
     def _error(self, name: str, message: str) -> UserError:
         node = self.made.get(name)
@@ -152,7 +152,9 @@ class FrameComparison:
         return UserError(problem, exit_code=ExitCode.MISMATCH)
 
     def _spelled(self, name: str) -> str:
-        """A value in the words of the user's model: what quantization inserted is called like what it quantizes."""
+        """Name a value in the words of the user's model; an inserted quantizer is named like the value that it
+        quantizes.
+        """
         node = self.made.get(name)
         if node is None or node.where or not _is_rounding(node):
             return f"`{name}`"
@@ -164,24 +166,26 @@ def _is_rounding(node: Node) -> bool:
     return facts_of(node).effect is Effect.QUANTIZES
 
 
-def _counted(found: Agreement, golden: np.ndarray, computed: np.ndarray) -> Agreement:
-    """With the values of one tensor, whose differences are explained."""
+def _counted(agreement: Agreement, golden: np.ndarray, computed: np.ndarray) -> Agreement:
+    """Add the values of one tensor, whose differences are explained."""
     if golden.dtype.kind not in "iu":
-        return replace(found, values_compared=found.values_compared + golden.size, equal=found.equal + golden.size)
+        return replace(
+            agreement, values_compared=agreement.values_compared + golden.size, equal=agreement.equal + golden.size
+        )
     apart = np.abs(golden.astype(np.int64) - computed.astype(np.int64))
     return replace(
-        found,
-        values_compared=found.values_compared + golden.size,
-        equal=found.equal + int((apart == 0).sum()),
-        one_step=found.one_step + int((apart == 1).sum()),
-        worst=max(found.worst, int(apart.max(initial=0))),
+        agreement,
+        values_compared=agreement.values_compared + golden.size,
+        equal=agreement.equal + int((apart == 0).sum()),
+        one_step=agreement.one_step + int((apart == 1).sum()),
+        worst=max(agreement.worst, int(apart.max(initial=0))),
     )
 
 
 def _likened(
     before: Mapping[str, NoiseStatistics], golden: Mapping[str, Any], model: Mapping[str, Any]
 ) -> dict[str, NoiseStatistics]:
-    """Of every output that is numbers."""
+    """Add the errors of every numeric output."""
     return {
         name: before.get(name, NoiseStatistics()).with_values(golden[name], wanted)
         for name, wanted in model.items()

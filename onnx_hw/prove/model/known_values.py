@@ -1,4 +1,4 @@
-"""What golden and the host know of one frame, by the names of the model and in its layout.
+"""Values of one frame that golden and the host know, by the names and in the layout of the model; used by link 2.
 
 The layouts are taken from ``Network.held``, which the importer wrote down: as mere names. A wrong one cannot hide. Each
 is a permutation, and every value is compared with what the model makes of the values before it, which were compared
@@ -23,14 +23,14 @@ from onnx_hw.onnx.graph.model import Model
 
 @dataclass(frozen=True)
 class KnownFrame:
-    """One frame.
+    """Known values of one frame.
 
     Attributes:
-        held: of the hardware's tensors: int64, or the numbers that they stand for where the ONNX value has those; in
-            its shape, by name.
-        host: what head and tail computed, in the model's dtypes; by name.
-        outputs: the graph's outputs as a user gets them; none where they are no tensors.
-        torn: names of values that two tensors hold, such as an input that is sent twice, and in one of them otherwise.
+        held: values of the hardware's tensors, by name, in the shape of the ONNX value: int64, or the numbers that they
+            stand for where the ONNX value has those.
+        host: values of head and tail, in the model's dtypes, by name.
+        outputs: outputs of the graph as a user gets them; empty where they are not tensors.
+        torn: names of values that two tensors hold differently, such as an input that is sent twice.
     """
 
     held: Mapping[str, np.ndarray]
@@ -40,10 +40,10 @@ class KnownFrame:
 
 
 def known_values(network: Network, frame: Mapping[str, np.ndarray]) -> KnownFrame:
-    """Head, golden and tail for one frame.
+    """Compute head, golden and tail for one frame.
 
     Args:
-        frame: by graph input, in the model's dtypes.
+        frame: sample by graph input, in the model's dtypes.
     """
     stacked = {name: array[np.newaxis] for name, array in frame.items()}
     tensors = golden.trace(network, golden.integers_of(network, stacked))
@@ -65,7 +65,7 @@ def known_values(network: Network, frame: Mapping[str, np.ndarray]) -> KnownFram
 
 
 def find_misplaced(network: Network) -> str:
-    """The name of a value whose recorded layout is no permutation of its elements; empty if there is none."""
+    """Return the name of a value whose recorded layout is not a permutation of its elements; empty if all are."""
     for boundary in (*network.held, *network.inputs, *network.outputs):
         places = np.arange(network.tensors[boundary.tensor].size)
         if not np.array_equal(np.sort(boundary.order), places) or np.prod(boundary.onnx_shape) != places.size:
@@ -74,14 +74,14 @@ def find_misplaced(network: Network) -> str:
 
 
 def _in_the_model(boundary: Boundary, streamed: np.ndarray) -> np.ndarray:
-    """The integers of one frame of a tensor, (1, height, width, channels), as the ONNX value: int64."""
+    """Return the integers of one frame of a tensor, (1, height, width, channels), as the ONNX value, int64."""
     array = np.empty(boundary.order.size, dtype=np.int64)
     array[boundary.order] = streamed.reshape(-1)
     return array.reshape(boundary.onnx_shape)
 
 
 def _meant(boundary: Boundary, streamed: np.ndarray) -> np.ndarray:
-    """What an ONNX value holds: the integers of a tensor, or numbers."""
+    """Return the ONNX value of a tensor: its integers, or the numbers that they stand for."""
     integers = _in_the_model(boundary, streamed)
     if boundary.line is None:
         return integers
@@ -89,7 +89,7 @@ def _meant(boundary: Boundary, streamed: np.ndarray) -> np.ndarray:
     return np.asarray(slope * integers + offset)
 
 
-def _run(part: Model, values: Mapping[str, Any], found: dict[str, Any]) -> None:
-    """Head or tail; puts everything it computes into ``found``."""
+def _run(part: Model, values: Mapping[str, Any], computed: dict[str, Any]) -> None:
+    """Run head or tail, and store every value that it computes."""
     given = {value.name: values[value.name] for value in part.graph.inputs}
-    reference.run(part, given, observe=found.__setitem__)
+    reference.run(part, given, observe=computed.__setitem__)

@@ -1,4 +1,4 @@
-"""Which differences between golden and the model are none of the lowering: those that rounding alone explains.
+"""Rounding differences between golden and the model (link 2): differences that are not faults of the lowering.
 
 The reference computes in the model's own floats, golden exactly. So where the exact value lies next to a tie, the one
 may round up and the other down, and floats narrower than float32 err by more. Both are judged by double precision: a
@@ -20,22 +20,24 @@ from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.prove.model.segments import SegmentRun
 
 TIE = 1e-3
-"""Of a step: nearer to the middle between two integers either of them is right."""
+"""Distance to a tie, in steps, below which either integer is right."""
 
 LAST_BITS = 4
-"""Units in the last place: how far a float may be from the number that it was rounded from, more than once."""
+"""Allowed error of a float, in units in the last place: it may be rounded more than once."""
 
 
 def find_unexplained(pieces: SegmentRun, name: str, node: Node, golden: np.ndarray, off: float = 0.0) -> np.ndarray:
-    """Where golden differs from what the model makes of the same integers, and rounding does not explain it.
+    """Find where golden differs from what the model makes of the same integers and rounding does not explain it.
 
     Args:
-        name: of the value, which the node makes.
-        golden: int64, or as the model holds it.
-        off: how far a float of golden may be from what the model means, as the network says.
+        pieces: run of the model from golden's values.
+        name: name of the value.
+        node: node that makes it.
+        golden: int64, or in the dtype of the model.
+        off: allowed error of a float of golden, as the network says.
 
     Returns:
-        bool, in the shape of the value.
+        mask, bool, in the shape of the value.
     """
     differs = _differs(golden, pieces.computed[name])
     if not differs.any():
@@ -58,7 +60,7 @@ def _differs(golden: np.ndarray, computed: np.ndarray) -> np.ndarray:
 
 
 def _rounded(pieces: SegmentRun, name: str, golden: np.ndarray) -> np.ndarray:
-    """Where an integer is what the real value rounds to; beside a jump of a function, on either side of it.
+    """Find where an integer is the rounded real value; next to a jump of a function, the value on either side.
 
     Where sums cancel, even double precision is off: as far as it may be, the real value may lie on either side.
     """
@@ -73,7 +75,7 @@ def _rounded(pieces: SegmentRun, name: str, golden: np.ndarray) -> np.ndarray:
 
 
 def _snapped(pieces: SegmentRun, name: str, node: Node, golden: np.ndarray) -> np.ndarray:
-    """Where a number of a grid is what the operator, which rises, makes of the real value, or next to it."""
+    """Find where a number of a grid is what the operator, which is monotone, makes of the real value, or next to it."""
     data, result = node.inputs[0], pieces.graph.values[name]
     real, error = pieces.real(data)
     eps = float(ml_dtypes.finfo(dtype_of_name(result.element_type)).eps)  # type: ignore[no-untyped-call]
@@ -85,14 +87,14 @@ def _snapped(pieces: SegmentRun, name: str, node: Node, golden: np.ndarray) -> n
 
 
 def _limits(pieces: SegmentRun, name: str) -> tuple[int, int]:
-    """Of the integers of a value."""
+    """Return the least and the greatest integer of a value."""
     element_type = pieces.graph.values[name].element_type
     dtype = Int(int(element_type.removeprefix("u").removeprefix("int")), signed=not element_type.startswith("u"))
     return dtype.min, dtype.max
 
 
 def _as_extreme(pieces: SegmentRun, node: Node, golden: np.ndarray) -> np.ndarray:
-    """Where the index of an extreme is that of another element just as extreme."""
+    """Find where the index of an extreme is that of another, equally extreme element."""
     if pieces.is_exact(node.inputs[0]):
         return np.zeros(golden.shape, dtype=bool)
     data = pieces.in_double([node.inputs[0]])[node.inputs[0]]
@@ -105,7 +107,7 @@ def _as_extreme(pieces: SegmentRun, node: Node, golden: np.ndarray) -> np.ndarra
 
 
 def _near(pieces: SegmentRun, name: str, golden: np.ndarray, off: float) -> np.ndarray:
-    """Where a float is the real value but for rounding: its own, and as much as the model's own floats err by."""
+    """Find where a float is the real value but for its own rounding and that of the model's own floats."""
     real = pieces.in_double([name])[name]
     dtype = dtype_of_name(pieces.graph.values[name].element_type)
     last_bits = LAST_BITS * float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]

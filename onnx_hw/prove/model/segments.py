@@ -1,4 +1,5 @@
-"""A model computed piece by piece: from values that golden knows to the next ones, so that no difference propagates.
+"""Segmented run of a model (link 2): from values that golden knows to the next ones, so that differences do not
+propagate.
 
 First as ONNX says, in the model's own types. Where golden differs from that, once more in double precision: what every
 number of the model exactly denotes, the integers being those of the first run, and how far between two integers a value
@@ -25,12 +26,11 @@ from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.prove.model.sum_error_bound import sum_error, sums_products
 
-FINER = 1 << 14
-"""With a scale so many times finer the same operator says what a value was before it was rounded; 17 bits of integers
-remain within int32."""
+REFINEMENT = 1 << 14
+"""Factor by which a scale is made finer, to see a value before rounding; 17 bits of integers remain within int32."""
 
-LEAST_NOISE = 1e-9
-"""Of the largest value: far more than double precision errs, and less than a model means."""
+REL_NOISE_FLOOR = 1e-9
+"""Least assumed noise, relative to the largest value: far more than the error of double precision, and negligible."""
 
 DOUBLE = 11
 """TensorProto.DataType."""
@@ -41,15 +41,15 @@ NARROW = tuple(np.dtype(t) for t in (np.float16, np.float32, ml_dtypes.bfloat16)
 
 @dataclass(frozen=True)
 class SegmentRun:
-    """What a model computes of one frame, each piece from what golden knows before it.
+    """Values that a model computes of one frame, each segment from what golden knows before it.
 
     Attributes:
-        graph: of the model.
-        frame: the graph's inputs.
-        known: what golden knows, in the model's dtypes; by name.
-        computed: the same as the model makes it, as far as an output depends on it.
+        graph: graph of the model.
+        frame: inputs of the graph.
+        known: values that golden knows, in the model's dtypes, by name.
+        computed: the same values as the model makes them, as far as an output depends on them.
         inner: integers that the model makes and golden does not know.
-        outputs: of the graph.
+        outputs: outputs of the graph.
     """
 
     graph: Graph
@@ -60,12 +60,12 @@ class SegmentRun:
     outputs: Mapping[str, Any]
 
     def in_double(self, names: Collection[str], nudge: float = 0.0) -> dict[str, np.ndarray]:
-        """Values in double precision; those that a node rounds to integers, before it does (within 1 / 2 ``FINER``).
+        """Return values in double precision; of integers the value before rounding (within 1 / 2 ``REFINEMENT``).
 
         Args:
-            names: of values that a node makes.
-            nudge: times ``noise``, added to the arguments of functions with jumps; and times what double precision may
-                err by, added to sums of products.
+            names: names of values that a node makes.
+            nudge: factor of ``noise`` that is added to the arguments of functions with jumps, and of the error bound of
+                double precision that is added to sums of products.
         """
         made = {name: node for node in self.graph.nodes for name in node.outputs if name in names}
         rounded = {name: node for name, node in made.items() if facts_of(node).rounded is not None}
@@ -75,14 +75,14 @@ class SegmentRun:
             jumping = [node.inputs[0] for node in piece.nodes if facts_of(node).jumps and node.inputs[0] not in given]
             noise = {name: nudge * self.noise(name) for name in jumping}
             piece = _moved(_nudged(piece, noise), self._sum_errors(piece, given, nudge))
-        values, found = _observed(_widened(piece), _all_wide(given), wanted)
+        values, computed = _observed(_widened(piece), _all_wide(given), wanted)
         return {
-            name: _before_rounding(rounded[name], values) if name in rounded else to_model_dtype(found[name])
+            name: _before_rounding(rounded[name], values) if name in rounded else to_model_dtype(computed[name])
             for name in made
         }
 
     def _sum_errors(self, piece: Graph, given: Mapping[str, Any], times: float) -> dict[str, np.ndarray]:
-        """By the name of each sum of products: so many times as far as it may be off."""
+        """Return a multiple of the error bound of each sum of products, by its name."""
         sums = [node for node in piece.nodes if sums_products(node) and node.outputs[0] not in given]
         wanted = {name for node in sums for name in node.inputs if name}
         values = _observed(_widened(piece), _all_wide(given), wanted)[0] if wanted else {}
@@ -90,22 +90,22 @@ class SegmentRun:
         return {node.outputs[0]: times * sum_error(node, inputs[node.outputs[0]]) for node in sums}
 
     def noise(self, name: str) -> float:
-        """How far the model's own floats may be off in a value: as they are somewhere in it, and a little at least."""
+        """Return how far the model's own floats may be off: their greatest error in a value, and a little at least."""
         piece, given = self._piece([name])
         own = _observed(piece, given, [name])[1][name].astype(np.float64)
         real = _observed(_widened(piece), _all_wide(given), [name])[1][name]
         finite = np.isfinite(own) & np.isfinite(real)
         sizes, errors = np.abs(real[finite]), np.abs((own - real)[finite])
-        return float(errors.max(initial=0.0) + LEAST_NOISE * sizes.max(initial=0.0))
+        return float(errors.max(initial=0.0) + REL_NOISE_FLOOR * sizes.max(initial=0.0))
 
     def real(self, name: str) -> tuple[np.ndarray, float]:
-        """A value in double precision, and how far the model's own floats may be off in it."""
+        """Return a value in double precision, and how far the model's own floats may be off in it."""
         if any(name in node.outputs for node in self.graph.nodes):
             return self.in_double([name])[name], self.noise(name)
         return np.asarray(_wide(self.frame[name])), 0.0
 
     def constant(self, name: str) -> Any:
-        """What a node reads beside its data, in double precision; None for what is left out."""
+        """Return another operand of a node in double precision; None for one that is left out."""
         if not name:
             return None
         if name in self.graph.constants:
@@ -113,14 +113,14 @@ class SegmentRun:
         return self.real(name)[0]
 
     def _piece(self, wanted: Collection[str]) -> tuple[Graph, dict[str, Any]]:
-        """The nodes between what is known and what is wanted, and the values that are known around them."""
+        """Return the nodes between known and wanted values, and the known values around them."""
         known = {**self.frame, **self.inner, **self.known}
         piece = _piece(self.graph, wanted, known)
         near = {*wanted, *(name for node in piece.nodes for name in names_read(node))}
         return piece, {name: self._tagged(name, known[name]) for name in known.keys() & near}
 
     def is_exact(self, name: str) -> bool:
-        """Whether a value is integers, or what integers stand for: nothing was added up in floats."""
+        """Say whether a value is integers, or what integers stand for: nothing was summed in floats."""
         made = next((node for node in self.graph.nodes if name in node.outputs), None)
         return name in self.known or (made is not None and facts_of(made).effect is Effect.DEQUANTIZES)
 
@@ -132,8 +132,8 @@ def run_in_segments(model: Model, frame: Mapping[str, Any], known: Mapping[str, 
     """Run a model in its own types.
 
     Args:
-        frame: the graph's inputs.
-        known: what golden knows of values that nodes of the model make.
+        frame: inputs of the graph.
+        known: values that golden knows, by name.
     """
     computed: dict[str, np.ndarray] = {}
     inner: dict[str, np.ndarray] = {}
@@ -151,17 +151,17 @@ def run_in_segments(model: Model, frame: Mapping[str, Any], known: Mapping[str, 
 
 
 def evaluate_in_double(model: Model, frame: Mapping[str, Any]) -> dict[str, Any]:
-    """The graph's outputs in double precision.
+    """Return the graph's outputs in double precision.
 
     Args:
-        frame: the graph's inputs.
+        frame: inputs of the graph.
     """
     given = {name: _wide(value) for name, value in check_feeds(model.graph, frame).items()}
     return evaluate(_widened(model.graph), given, [value.name for value in model.graph.outputs])
 
 
 def _piece(graph: Graph, wanted: Collection[str], known: Collection[str]) -> Graph:
-    """The nodes between what is known and what is wanted, those that make it included."""
+    """Return the nodes between known and wanted values, those that make the wanted ones included."""
     names, nodes = set(wanted), []
     for node in reversed(graph.nodes):
         if not names.isdisjoint(node.outputs):
@@ -177,35 +177,35 @@ def _wide(value: Any) -> Any:
 
 
 def _widened(graph: Graph) -> Graph:
-    """The same formulas in double precision."""
+    """Return the same graph in double precision."""
     constants = {name: _wide(array) for name, array in tagged_constants(graph).items()}
     kept = {name: value for name, value in graph.values.items() if name not in constants}  # no types: as they are
     return replace(graph, nodes=tuple(_in_double(node) for node in graph.nodes), constants=constants, values=kept)
 
 
 def _in_double(node: Node) -> Node:
-    """A node that gives real numbers in double precision."""
+    """Return a node whose real results are in double precision."""
     narrow = {key: node.attributes.get(key) for key in ("to", "output_dtype")}
     wider = {key: DOUBLE for key, code in narrow.items() if code in (1, 10, 16)}  # float, float16, bfloat16
     return replace(node, attributes={**node.attributes, **wider}) if wider else node
 
 
 def _before_rounding(node: Node, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """What a node that rounds would have rounded, zero point included."""
+    """Compute what a node would have rounded, zero point included."""
     at = facts_of(node).rounded
     assert at is not None  # the caller asks of nodes that round
     inputs: list[Any] = [values[name] if name else None for name in node.inputs]
     inputs += [None] * (at + 2 - len(inputs))
     scale, zero = inputs[at], inputs[at + 1]
-    inputs[at] = scale / FINER
-    inputs[at + 1] = (np.zeros(scale.shape) if zero is None else zero).astype(np.int32) * FINER
+    inputs[at] = scale / REFINEMENT
+    inputs[at + 1] = (np.zeros(scale.shape) if zero is None else zero).astype(np.int32) * REFINEMENT
     attributes = {key: value for key, value in node.attributes.items() if key not in ("output_dtype", "precision")}
     (result, *_) = compute(replace(node, attributes=attributes), inputs)
-    return result / FINER
+    return result / REFINEMENT
 
 
 def _nudged(graph: Graph, terms: Mapping[str, float]) -> Graph:
-    """With a term added to the argument of every function with jumps; by the arguments' names."""
+    """Add a term to the argument of every function with jumps; terms by the arguments' names."""
     nodes: list[Node] = []
     constants = dict(graph.constants)
     for node in graph.nodes:
@@ -219,7 +219,7 @@ def _nudged(graph: Graph, terms: Mapping[str, float]) -> Graph:
 
 
 def _moved(graph: Graph, terms: Mapping[str, np.ndarray]) -> Graph:
-    """With a term added to the results of nodes; by their names."""
+    """Add a term to the results of nodes; terms by the results' names."""
     nodes: list[Node] = []
     constants = dict(graph.constants)
     for node in graph.nodes:
@@ -234,14 +234,14 @@ def _moved(graph: Graph, terms: Mapping[str, np.ndarray]) -> Graph:
 
 
 def _observed(graph: Graph, given: Mapping[str, Any], wanted: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The wanted values as others are given them, and as they were computed."""
-    found: dict[str, Any] = {}
+    """Return the wanted values as later nodes receive them, and as they were computed."""
+    computed: dict[str, Any] = {}
 
     def observe(name: str, value: Any) -> None:
         if name in wanted:
-            found[name] = value
+            computed[name] = value
 
-    return evaluate(graph, given, sorted(wanted), observe=observe, instead=given), found
+    return evaluate(graph, given, sorted(wanted), observe=observe, instead=given), computed
 
 
 def _all_wide(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How far a product may be off in double precision, where its terms cancel each other.
+"""Error bound of a sum of products in double precision, where its terms cancel each other; used by link 2.
 
 A sum of n terms computed in floats of unit roundoff u, in whatever order, is off by at most γ·Σ|terms| with
 γ = n·u / (1 − n·u) (Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, section 4.2). Every rounding
@@ -20,20 +20,21 @@ from onnx_hw.onnx.operators.facts import Effect
 UNIT = 2.0**-53
 """Roundoff of double precision."""
 
-OF_A_TERM = 4
+ROUNDINGS_PER_TERM = 4
 """Roundings of a term: its two factors, their product, and a factor of the whole sum."""
 
 
 def sums_products(node: Node) -> bool:
-    """Whether a node adds up products, and does nothing else to them."""
+    """Say whether a node adds up products, and does nothing else to them."""
     return facts_of(node).effect is Effect.SUMS and facts_of(node).macs is not None
 
 
 def sum_error(node: Node, inputs: Sequence[np.ndarray | None]) -> np.ndarray:
-    """The bound for a node that sums up products, float64 in the shape of its result; 0 where it is not finite.
+    """Return the error bound of a node that sums products, float64 in the shape of its result; 0 where it is not
+    finite.
 
     Args:
-        inputs: float64; None where one is left out.
+        inputs: operands, float64; None for one that is left out.
     """
     factors = {name: abs(node.attributes[name]) for name in ("alpha", "beta") if name in node.attributes}
     (sizes, *_) = compute(
@@ -41,6 +42,6 @@ def sum_error(node: Node, inputs: Sequence[np.ndarray | None]) -> np.ndarray:
     )
     plain = replace(node, attributes={key: value for key, value in node.attributes.items() if key not in factors})
     (terms, *_) = compute(plain, [None if x is None else np.ones(x.shape) for x in inputs])
-    roundings = (terms + OF_A_TERM) * UNIT
+    roundings = (terms + ROUNDINGS_PER_TERM) * UNIT
     bound = roundings / (1 - roundings) * sizes
     return np.where(np.isfinite(bound), bound, 0.0)

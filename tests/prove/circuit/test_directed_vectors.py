@@ -171,7 +171,7 @@ def test_a_sum_of_two_tensors_that_is_too_narrow_passes_samples_but_not_the_ends
 
 
 def test_what_there_is_no_time_for_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directed_vectors, "LANES_AT_MOST", 2)
+    monkeypatch.setattr(directed_vectors, "MAX_LANES", 2)
     found = directed_vectors.check_directed_vectors(network(), tmp_path, SimulationEngine.INTERPRETED)
     assert (found.cores, found.of_cores) == (1, 2)
     assert found.thresholds == found.of_thresholds

@@ -144,7 +144,7 @@ def test_any_two_neighbouring_frames_are_streamed_back_to_back(frames: int) -> N
     pieces = simulation.split_frames(frames)
     assert [frame for k, piece in enumerate(pieces) for frame in piece[k > 0 :]] == list(range(frames))
     assert all(piece.start == before.stop - 1 for before, piece in itertools.pairwise(pieces))
-    assert len(pieces) <= simulation.PIECES
+    assert len(pieces) <= simulation.MAX_PIECES
     assert min(map(len, pieces)) >= min(frames, simulation.FULL_RATE_FRAMES)
     assert simulation.split_frames(frames, 1) == [range(frames)]
 
