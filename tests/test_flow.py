@@ -88,7 +88,7 @@ def test_written_folding_gives_the_same_design(simulated: Build, tmp_path: Path)
         (r'^"(.*)Conv" =', r'"\1Comv" =', "there is no core"),
         (r"in_lanes = \d+", "in_lanes = 0", "in_lanes must be"),
         (r"\{ in_lanes = \d+, out_lanes = \d+ \}", "4", r"must be \{ in_lanes = N, out_lanes = N \}.*, not 4"),
-        (r"\{ lanes = \d+", "{ in = 1", r"must be \{ lanes = N \}(, with .* if wished)?, not"),
+        (r"\{ lanes = \d+", "{ in = 1", r"must be \{ lanes = N \}(, optionally with .*)?, not"),
         (r"\{ lanes = (\d+)", r"{ lanes = \1, pixies = 1", "this folding must be"),
         (r"\{", "{{", "must be TOML"),
     ],

@@ -81,7 +81,7 @@ class Edge:
 
 
 def pins_of(order: Order) -> int:
-    """Pins of a stream that leaves the chip: payload, valid and ready."""
+    """Return the pins of a stream that leaves the chip: payload, valid and ready."""
     return order.width * order.tensor.dtype.bits + 2
 
 
@@ -102,7 +102,7 @@ class FifoSize:
 
 @dataclass(frozen=True)
 class Design:
-    """A network with its foldings and FIFO depths. The network contains the gearboxes the foldings ask for.
+    """A network with its foldings and FIFO depths. The network contains the gearboxes that the foldings need.
 
     Attributes:
         target: board and clock. Everything that depends on the chip asks here, also what FIFOs and cores cost.
@@ -157,7 +157,7 @@ class Design:
         """Return what each node's engines do, verified.
 
         Raises:
-            Broken: an operator states what cannot be.
+            Broken: an operator states an impossible schedule.
         """
         schedules = {}
         for node in self.network.nodes:

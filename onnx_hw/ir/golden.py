@@ -66,14 +66,14 @@ def outputs_of(
 
 
 def run(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Head, integers, tail: the graph's outputs by name, (frames, *shape)."""
+    """Run head, integers and tail; return the graph's outputs by name, (frames, *shape)."""
     values = trace(network, integers_of(network, frames))
     leaving = {boundary.tensor: values[boundary.tensor] for boundary in network.outputs}
     return outputs_of(network, leaving, frames)
 
 
 def _before_hardware(network: Network, frame: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, Any]:
-    """Graph inputs and values of the head, by name, for one frame."""
+    """Return the graph inputs and values of the head, by name, for one frame."""
     values = {name: frame[name] for name in names if name in frame}
     computed = [name for name in names if name not in frame]
     if network.head is None or not computed:
@@ -100,7 +100,7 @@ def streamed_in(network: Network, frames: Mapping[str, np.ndarray] | None) -> Ma
 
 
 def random_integers(network: Network) -> dict[str, np.ndarray]:
-    """Frames over the whole range of every input of the hardware; always the same ones."""
+    """Draw frames over the whole range of every input of the hardware; always the same ones."""
     generator = np.random.Generator(np.random.PCG64(SEED))
     tensors = {boundary.tensor: network.tensors[boundary.tensor] for boundary in network.inputs}
     return {

@@ -44,7 +44,7 @@ def cut_network(network: Network, tensor: str) -> tuple[Network, Network]:
     across = [*leaving, *_crossing(network, [name for name in first_tensors if name in read], leaving)]
     entering = [boundary for boundary in network.inputs if boundary.tensor in read]
     handed = list(dict.fromkeys([*(boundary.onnx_name for boundary in entering), *network.handed]))
-    if not network.arguments:  # nobody knows the host: the second takes from it what it takes
+    if not network.arguments:  # the host is unknown: the second part takes all of its arguments
         handed = []
     one = replace(
         _part(network, first),
@@ -95,7 +95,7 @@ def _of(boundaries: Iterable[Boundary], tensors: Collection[str]) -> tuple[Bound
 
 
 def _crossing(network: Network, tensors: Sequence[str], leaving: Sequence[Boundary]) -> list[Boundary]:
-    """New boundaries, of those tensors that do not leave the network anyway."""
+    """Return new boundaries for those tensors that do not leave the network anyway."""
     parts = [part.graph for part in (network.head, network.tail) if part is not None]
     known = {name for graph in parts for name in (*graph.values, *graph.constants)}
     known |= {boundary.onnx_name for boundary in (*network.inputs, *network.outputs)}

@@ -75,7 +75,7 @@ class Add(Operator[ElementFolding]):
         return sum(len(signed_digits(factor)) for factor in self.factors)
 
     def latency(self) -> int:
-        """Levels of the tree of registered adders."""
+        """Return the levels of the tree of registered adders."""
         return (self.terms - 1).bit_length()
 
     def schedule(self, folding: ElementFolding) -> Schedule:

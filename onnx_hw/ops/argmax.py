@@ -77,7 +77,7 @@ class ArgMax(Operator[ArgMaxFolding]):
         yield from map(ArgMaxFolding, even_lanes(self.operand, interval, given))
 
     def latency(self, folding: ArgMaxFolding) -> int:
-        """Levels of the tree over a beat, the best of the pixel, its index."""
+        """Return the levels of the tree over a beat, the best of the pixel, its index."""
         return (folding.in_lanes - 1).bit_length() + 2
 
     def schedule(self, folding: ArgMaxFolding) -> Schedule:

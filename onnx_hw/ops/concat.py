@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROWS, COLUMNS, CHANNELS = range(3)
 
 MAX_ALTERNATIVES = 3
-"""Foldings offered besides those that the neighbours ask for."""
+"""Number of foldings offered in addition to those that the neighbours ask for."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -94,7 +94,7 @@ class Depthwise(Operator[DepthwiseFolding]):
         return (self.operand,)
 
     def reordered(self, port: str, order: Permutation) -> tuple[Depthwise, dict[str, Permutation]] | None:
-        """Kernels change places; all of a channel stay side by side."""
+        """Return the reordered operator: kernels change places; all of a channel stay side by side."""
         shape, beside = self._result.shape, np.arange(self.multiplier)
         whole = only_channels(order, self.operand.shape if port == "i" else shape)
         if whole is None:
@@ -143,13 +143,13 @@ class Depthwise(Operator[DepthwiseFolding]):
         return self.sliding.grouped(self.input_orders(folding)[0], self.output_orders(folding)[0])
 
     def stored_beats(self, folding: DepthwiseFolding) -> int:
-        """Capacity of the line buffer."""
+        """Return the capacity of the line buffer."""
         if self.capacity is not None:
             return self.capacity
         return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))
 
     def chunks(self, folding: DepthwiseFolding) -> int:
-        """Beats of the output pixels that leave side by side."""
+        """Return the beats of the output pixels that leave side by side."""
         return self.output_orders(folding)[0].groups
 
     def weight_words(self, folding: DepthwiseFolding) -> Order:

@@ -3,7 +3,7 @@
 Every operator has a type of its own. A folding is a frozen dataclass of whole numbers, and of the kind of multiplier
 where there are products: its fields are what stands in a folding file and in the report, and those with a default need
 not be said. Which numbers are legal, which orders of beats follow from them and what they cost, the operator knows;
-which are good, nobody knows before the search.
+which of them are good is known only after the search.
 """
 
 from __future__ import annotations

@@ -71,7 +71,9 @@ class Gearbox(Ring[GearboxFolding]):
         return self.input_orders(folding)[0].pixel_groups, needs, needs + whole
 
     def full_rate_capacity(self, folding: GearboxFolding) -> int:
-        """Twice what one output beat spans, and one: the writer then never waits for the reader's last beat."""
+        """Return the capacity for full rate, twice what one output beat spans, and one: the writer then never waits for
+        the reader's last beat.
+        """
         return 2 * self.live_capacity(folding) + 1
 
     def foldings(

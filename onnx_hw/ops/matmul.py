@@ -153,7 +153,9 @@ class MatMul(Operator[MatMulFolding]):
         return Tensor(shape, dtype, least, most)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Float64 has a fast product and is exact below 2^53, a bound every partial sum keeps."""
+        """Multiply the vectors by the weights. Float64 has a fast product and is exact below 2^53, a bound every
+        partial sum keeps.
+        """
         vectors, largest = arrays[0], max(map(abs, self.operand.range))
         if isinstance(self.weights, Tensor):
             weights = arrays[1][:, 0]  # (frames, outputs, inputs)
@@ -167,7 +169,9 @@ class MatMul(Operator[MatMulFolding]):
         return (product.astype(np.int64).reshape(*vectors.shape[:-1], -1),)
 
     def reordered(self, port: str, order: Permutation) -> tuple[MatMul, dict[str, Permutation]] | None:
-        """Weights change places, and whole pixels do; weights that come, in the order of both others."""
+        """Return the reordered operator: weights change places, and whole pixels do; dynamic weights, in the order of
+        both others.
+        """
         _, outputs, inputs = self.matrix.shape
         count = outputs if port == "o" else inputs
         pixels, channels = order.pixels(count), order.channels(np.arange(count))
@@ -226,7 +230,7 @@ class MatMul(Operator[MatMulFolding]):
         return not self.has_dynamic_weights or self.stored_groups(folding) >= self.turns(folding)[0]
 
     def stored_groups(self, folding: MatMulFolding) -> int:
-        """Capacity of the buffer."""
+        """Return the capacity of the buffer."""
         if self.capacity is not None:
             return self.capacity
         return self.turns(folding)[0] + 1 if self.tiles(folding) > 1 else 2
@@ -252,7 +256,7 @@ class MatMul(Operator[MatMulFolding]):
                     yield MatMulFolding(least, lanes, pixels, multiplier=kind)
 
     def latency(self, folding: MatMulFolding) -> int:
-        """Ten stages around the multipliers, and one for each level of the adder tree."""
+        """Return the latency: ten stages around the multipliers, and one for each level of the adder tree."""
         return 10 + (folding.in_lanes - 1).bit_length()
 
     def schedule(self, folding: MatMulFolding) -> Schedule:

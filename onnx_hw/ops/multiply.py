@@ -44,7 +44,7 @@ class Multiply(Operator[MultiplyFolding]):
 
     Attributes:
         a, b: the operands.
-        offsets: p and q, such as what takes a zero point away.
+        offsets: p and q; minus a zero point, for example.
     """
 
     a: Tensor
@@ -122,7 +122,7 @@ class Multiply(Operator[MultiplyFolding]):
         return engine((1,), inputs=2) + delayed(1, self.latency()) + folding.width * lane
 
     def _lane(self, *, in_logic: bool) -> Demand:
-        """Offsets, the products of limbs, their sums."""
+        """Return the demand of the offsets, the products of limbs, and their sums."""
         factors = self.factors()
         a, b = (factor.bits for factor in factors)
         result_bits, demand = self.results()[0].dtype.bits, Demand()

@@ -125,14 +125,15 @@ class Operator(ABC, Generic[F]):
 
     @abstractmethod
     def foldings(self, interval: int, given: Order | None = None, wanted: Order | None = None) -> Iterator[F]:
-        """Foldings that finish a frame in at most ``interval`` cycles and are worth considering; none if impossible.
+        """Yield foldings that finish a frame in at most ``interval`` cycles and are worth considering; none if
+        impossible.
 
-        Several pixels lie in a beat only where one does not keep up, or beside a neighbour that has several.
+        Several pixels lie in a beat only where one does not keep up, or next to a neighbour that has several.
 
         Args:
             given: what a neighbour sends that has chosen already, to be met where that is legal: a folding that meets
                 it needs no gearbox.
-            wanted: what one takes, likewise.
+            wanted: what a neighbour takes that has chosen already, likewise.
         """
 
     @abstractmethod
@@ -148,11 +149,11 @@ class Operator(ABC, Generic[F]):
         return Demand()
 
     def lanes(self, folding: F) -> int:
-        """Products per cycle that count as MAC lanes."""
+        """Return the products per cycle that count as MAC lanes."""
         return 0
 
     def resources(self, folding: F, price: Price = usual_price) -> Resources:
-        """Estimated cost on chips of a family."""
+        """Return the estimated cost on chips of a family."""
         return _estimated(self, folding, price)
 
     @abstractmethod
@@ -189,7 +190,7 @@ class Operator(ABC, Generic[F]):
         }
 
     def cycles(self, folding: F) -> int:
-        """Operations per frame of the busiest engine: the node's own initiation interval."""
+        """Return the operations per frame of the busiest engine: the node's own initiation interval."""
         return self.schedule(folding).interval
 
     def illegal(self, folding: F) -> str:
@@ -282,7 +283,7 @@ def lanes_beside(least: int, neighbour: Order | None, most: int) -> int:
 
 
 def even_lanes(operand: Tensor, interval: int, *neighbours: Order | None) -> list[int]:
-    """Lanes of an operator that takes one pixel a beat, likewise."""
+    """Return the lanes of ``even_cuts`` for an operator that takes one pixel a beat."""
     return sorted({lanes for lanes, pixels in even_cuts(operand, interval, *neighbours) if pixels == 1})
 
 

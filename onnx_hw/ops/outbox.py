@@ -16,7 +16,7 @@ CREDIT_RETURN = 1
 
 
 def visible_after(depth: int, deepest_at_once: int = DEEPEST_IN_LUTRAM) -> int:
-    """V of the law, where they are: cycles from a token's arrival in the FIFO until its consumer sees it.
+    """Return V of the law: the cycles from a token's arrival in the FIFO until its consumer sees it.
 
     Args:
         deepest_at_once: tokens of the deepest FIFO whose memory is read in the cycle of its address; not in block RAM.

@@ -63,7 +63,7 @@ class Permutation:
 
 
 def of_pixels(shape: tuple[int, int], pixels: np.ndarray, channels: np.ndarray) -> Permutation:
-    """Whole pixels in another order, and their channels.
+    """Return the permutation that puts whole pixels in another order, and their channels.
 
     Args:
         shape: (height, width).

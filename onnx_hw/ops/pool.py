@@ -99,7 +99,7 @@ class Pool(Operator[SlidingFolding]):
         return super().illegal(folding) or self.sliding.illegal(folding.in_pixels, folding.out_pixels)
 
     def stored_beats(self, folding: SlidingFolding) -> int:
-        """Capacity of the line buffer."""
+        """Return the capacity of the line buffer."""
         if self.capacity is not None:
             return self.capacity
         return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))

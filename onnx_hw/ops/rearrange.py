@@ -151,7 +151,7 @@ class Rearrange(Operator[RearrangeFolding]):
         return self.plan(folding).turns.live_capacity
 
     def stored_beats(self, folding: RearrangeFolding) -> int:
-        """Capacity of the buffer."""
+        """Return the capacity of the buffer."""
         return self.plan(folding).turns.rate_capacity if self.capacity is None else self.capacity
 
     def cycles(self, folding: RearrangeFolding) -> int:

@@ -74,7 +74,7 @@ class RingPort:
 
 
 def ports(streams: np.ndarray, lanes: np.ndarray) -> list[RingPort]:
-    """Lane by lane: to the first port that agrees, else to a new one. Lanes that are always constant have none.
+    """Assign each lane to the first port that agrees, else to a new one. Lanes that are always constant have none.
 
     Args:
         streams: the beats of each lane.
@@ -98,7 +98,7 @@ def ports(streams: np.ndarray, lanes: np.ndarray) -> list[RingPort]:
 
 @dataclass(frozen=True, eq=False)
 class RearrangeTrace:
-    """All that a folding asks for, whatever the loops.
+    """Needs of a folding, whatever the loops.
 
     Attributes:
         beats, lanes: see ``places``.
@@ -301,7 +301,7 @@ def _distinct(rows: np.ndarray) -> int:
 
 
 def _numbered(column: np.ndarray) -> tuple[int, ...]:
-    """Distinct entries in the order of their first appearance: alike for columns that change together."""
+    """Return the distinct entries in the order of their first appearance: alike for columns that change together."""
     numbers: dict[int, int] = {}
     return tuple(numbers.setdefault(entry, len(numbers)) for entry in column.tolist())
 
@@ -315,12 +315,12 @@ def _table(width: int, words: int) -> Resources:
 
 
 def _blocks(width: int, depth: int) -> int:
-    """Block RAMs of a memory; small ones are distributed memory."""
+    """Return the block RAMs of a memory; small ones are distributed memory."""
     return 0 if depth * width <= 16 * 64 or depth <= 32 else fewest_blocks(BLOCK_RAMS, width, depth)[0]
 
 
 def _irregular(steps: np.ndarray) -> int:
-    """Turns that take another step than most."""
+    """Return the turns that take another step than most."""
     return len(steps) - int(np.unique(steps, return_counts=True)[1].max())
 
 
@@ -347,7 +347,9 @@ class OuterTurns:
         return np.concatenate([[0], self.released[:-1]])
 
     def numbers(self) -> tuple[AffineSequence, AffineSequence, AffineSequence]:
-        """Operations that wait for a later beat, these beats, and for each beat the operation that gives it back."""
+        """Return the operations that wait for a later beat, these beats, and for each beat the operation that gives it
+        back.
+        """
         waiting = np.flatnonzero(np.diff(self.needs, prepend=-1) > 0)
         starts, beats = waiting * self.operations, self.needs[waiting]
         counts = np.diff(self.released, prepend=0)
@@ -365,7 +367,7 @@ class OuterTurns:
 
         Enough is what admits one schedule without a pause: beat b is written in cycle b · I // N, operation k fires in
         cycle d + k · I // n, with d the least that lets no turn begin before its last beat is there. Then, before the
-        end of each turn, the writer must have had room for all it wrote. Beside that, a turn finds room to the end of
+        end of each turn, the writer must have had room for all it wrote. In addition, a turn finds room to the end of
         what the next one reads, so that bursts do.
         """
         turns, stored = len(self.needs), self.stored

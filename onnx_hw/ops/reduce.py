@@ -63,7 +63,7 @@ class Reduce(Operator[EvenFolding]):
         return (FOLDS[self.kind](image, axis=(1, 2), keepdims=True),)
 
     def reordered(self, port: str, order: Permutation) -> tuple[Reduce, dict[str, Permutation]] | None:
-        """Pixels in any order are as good."""
+        """Return the reordered operator: pixels in any order give the same result."""
         count = self.operand.channels
         channels = order.channels(np.arange(count))
         if channels is None or order.shape[2] != count:

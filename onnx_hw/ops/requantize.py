@@ -170,7 +170,7 @@ class Monotone(Operator[RequantizeFolding]):
         return self.input_orders(folding)[0].beats * folding.steps
 
     def latency(self, folding: RequantizeFolding) -> int:
-        """Pipeline stages of the arithmetic, behind the last step."""
+        """Return the pipeline stages of the arithmetic, behind the last step."""
         match self.circuit_of(folding):
             case MultiplyAddShift() as circuit:
                 levels = (circuit.rows(folding.steps) - 1).bit_length()

@@ -46,15 +46,15 @@ class Ring(Operator[F]):
 
     @abstractmethod
     def full_rate_capacity(self, folding: F) -> int:
-        """Input beats with which neither engine waits for the other longer than for data."""
+        """Return the input beats with which neither engine waits for the other longer than for data."""
 
     def live_capacity(self, folding: F) -> int:
-        """Input beats that are stored at once at least."""
+        """Return the input beats that are stored at once at least."""
         _, needs, released = self.turns(folding)
         return int(np.max(needs + 1 - np.concatenate([[0], released[:-1]])))
 
     def stored_beats(self, folding: F) -> int:
-        """Capacity of the ring."""
+        """Return the capacity of the ring."""
         return self.full_rate_capacity(folding) if self.capacity is None else self.capacity
 
     def cycles(self, folding: F) -> int:

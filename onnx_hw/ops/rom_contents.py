@@ -37,7 +37,7 @@ class RomImage:
 
 
 def weight_memories(words: np.ndarray, weight: Int, *, in_logic: bool) -> dict[str, RomImage]:
-    """Weights beside their multipliers.
+    """Return the memories of weights next to their multipliers.
 
     Args:
         words: (words, lanes) integers.
@@ -49,7 +49,7 @@ def weight_memories(words: np.ndarray, weight: Int, *, in_logic: bool) -> dict[s
 
 
 def requantizer_memories(circuit: Requantizer, channels: np.ndarray, pixels: int, steps: int) -> dict[str, RomImage]:
-    """Tables, thresholds or constants, lane by lane.
+    """Return the contents lane by lane: tables, thresholds or constants.
 
     Args:
         channels: (groups, lanes): which channel a lane has.

@@ -57,7 +57,7 @@ class Engine:
 
     @property
     def cycles(self) -> int:
-        """From one frame to the next where nobody else makes it wait."""
+        """Cycles from one frame to the next where no other core makes it wait."""
         waits = sorted(
             (wait, need, dependency.delay)
             for dependency in self.dependencies

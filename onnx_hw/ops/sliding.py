@@ -69,7 +69,9 @@ class Sliding:
         return ""
 
     def side_by_side(self, image: Iterable[int], result: Iterable[int]) -> list[tuple[int, int]]:
-        """Legal numbers of pixels in and out: of these, and more out where windows must step by whole beats."""
+        """Return the legal numbers of pixels in and out: of these, and more out where windows must step by
+        whole beats.
+        """
         step, most = self.strides[1], self.output[1]
         pairs = ((a, min(b * (a // gcd(a, b * step)), most)) for a, b in product(image, result))
         return list(dict.fromkeys(pairs))
@@ -142,7 +144,9 @@ class Sliding:
         return max(1, int(held.max()) * beats_per_pixel)
 
     def rate_capacity(self, beats_per_pixel: int) -> int:
-        """Beats with which neither engine ever waits for long, whichever is the busier; see ``_rate_capacity``."""
+        """Return the beats with which neither engine ever waits for long, whichever is the busier; see
+        ``_rate_capacity``.
+        """
         return _rate_capacity(self, beats_per_pixel)
 
     def buffer(self, of_a_window: int, beats_per_pixel: int, capacity: int) -> SharedBuffer:
@@ -169,7 +173,7 @@ class Sliding:
 
 @lru_cache(maxsize=4096)
 def _rate_capacity(sliding: Sliding, beats_per_pixel: int) -> int:
-    """Beats with which neither engine ever waits for long, whichever is the busier.
+    """Return the beats with which neither engine ever waits for long, whichever is the busier.
 
     The larger of two figures, rounded up to a power of two, which is what the memory is made of:
 

@@ -131,7 +131,7 @@ def of_windows(operator: _Sums, weights: np.ndarray, places: np.ndarray, lanes: 
 
     Args:
         weights: (results, rows, columns).
-        places: (windows, rows, columns): which pixel of the image lies there in every window; -1 beside the image.
+        places: (windows, rows, columns): which pixel of the image lies there in every window; -1 outside the image.
     """
     (low, high), (height, width, channels) = operator.operand.range, operator.operand.shape
     inside = (places >= 0).sum(axis=(1, 2))
@@ -174,7 +174,7 @@ def of_pairs(operator: _OfTwo, folding: Any, lanes: int = 0) -> TestVectors:
 
 
 def _with_ends(counts: TestVectors, span: tuple[int, int], sums: np.ndarray, weights: np.ndarray) -> TestVectors:
-    """Counted by what the sums come to.
+    """Return the counts with those of the ends that the sums reach.
 
     Args:
         span: of the operands.

@@ -76,7 +76,7 @@ class Window(Operator[SlidingFolding]):
         return (windows.reshape(*windows.shape[:3], self.elements),)
 
     def reordered(self, port: str, order: Permutation) -> tuple[Window, dict[str, Permutation]] | None:
-        """Channels change places, in every place of the kernel alike."""
+        """Return the reordered operator: channels change places, in every place of the kernel alike."""
         (result,) = self.results()
         count, taps = self.operand.channels, np.arange(self.sliding.taps)[:, None]
         whole = only_channels(order, self.operand.shape if port == "i" else result.shape)
@@ -103,7 +103,7 @@ class Window(Operator[SlidingFolding]):
         return self.output_orders(folding)[0].groups
 
     def stored_beats(self, folding: SlidingFolding) -> int:
-        """Capacity of the line buffer."""
+        """Return the capacity of the line buffer."""
         if self.capacity is not None:
             return self.capacity
         return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))

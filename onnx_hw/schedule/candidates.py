@@ -173,7 +173,7 @@ class Offers:
         return at_least(self._cost, part_of(given, wanted)[0], key_of(given), key_of(wanted))
 
     def fifo_of(self, order: Order) -> int:
-        """LUTs of a shallow FIFO for a stream."""
+        """Return the LUTs of a shallow FIFO for a stream."""
         return fifos(self._cost, [order])
 
     def in_hardware(self, name: str, one: Alternative) -> Alternative | None:

@@ -40,8 +40,8 @@ def too_shallow(
     """Return every given depth that is too small, and what is needed.
 
     Args:
-        live_depths: the least of each edge, all others being ample.
-        is_live: whether the network is, with some depths, all others being ample.
+        live_depths: the least depth of each edge, all others being ample.
+        is_live: returns whether the network is live with some depths, all others being ample.
     """
     problems: list[Problem] = []
     before: dict[str, int] = {}
@@ -49,10 +49,10 @@ def too_shallow(
         start = max(depth, live_depths[tensor])
         needed = least(lambda d, t=tensor: is_live(before | {t: d}), start, ample[tensor])  # type: ignore[misc]
         if depth < needed:
-            beside = "" if needed == live_depths[tensor] else ", beside the depths given before"
+            beside = "" if needed == live_depths[tensor] else ", with the depths given before"
             message = f"the FIFO of `{tensor}` must hold at least {needed} tokens{beside}, not {depth}: "
             message += "with fewer the circuit comes to a stop"
-            hint = f"{needed} or more; or none, and one is chosen"
+            hint = f"give {needed} or more, or no depth at all: then one is chosen"
             problems.append(Problem("fifo-too-shallow", message, _where(edges[tensor]), hint, "schedule"))
         before[tensor] = needed
     return problems

@@ -18,7 +18,7 @@ from onnx_hw.schedule.budget import RESOURCES
 from onnx_hw.schedule.cost_model import Cost
 
 SHALLOW_TOKENS = 2
-"""Tokens of a FIFO that holds up nobody for long: the depth is chosen later."""
+"""Tokens of a FIFO, for an estimate: the depth is chosen later."""
 
 Key = tuple[int, int, int, int]
 """Key of an order on a known tensor: its lanes, pixels, tile, times."""
@@ -39,7 +39,7 @@ class Between:
 
 
 def key_of(order: Order) -> Key:
-    """Orders of a tensor with one key are alike."""
+    """Return the key of an order; orders of a tensor with one key are alike."""
     return order.lanes, order.pixels, order.tile, order.times
 
 
@@ -61,7 +61,7 @@ def part_of(given: Order, wanted: Order) -> tuple[Tensor, int]:
 
 @lru_cache(maxsize=1 << 16)
 def at_least(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
-    """See ``between``."""
+    """Return a lower bound of the cost that ``between`` returns, found sooner."""
     cores = list(conversion(Order(tensor, *given), Order(tensor, *wanted)))
     used = sum((cost.at_least(operator, folding) for operator, folding in cores), Resources())
     return Between(as_array(used), fifos(cost, [o for core, folding in cores for o in core.output_orders(folding)]), 0)
@@ -89,7 +89,7 @@ def _core(cost: Cost, operator: Operator[Any], folding: Folding) -> Resources:
 
 
 def fifos(cost: Cost, orders: Iterable[Order]) -> int:
-    """LUTs of a FIFO for each of these streams."""
+    """Return the LUTs of a FIFO for each of these streams."""
     return sum(_fifo(cost, order.width * order.tensor.dtype.bits) for order in orders)
 
 

@@ -31,7 +31,7 @@ class Neighbours:
 
     Attributes:
         used: (given, taken, resources) int64: what lies between; where it is not ``known`` yet, no more than that.
-        fifos: (given, taken) int64: its FIFOs, in LUTs; likewise.
+        fifos: (given, taken) int64: its FIFOs, in LUTs; where it is not ``known`` yet, no more than that.
         legal: (given, taken) bool: whether it is fast enough, where it is known.
         known: (given, taken) bool.
         bounded: (given, taken) bool: whether it is known, or its least cost without its last FIFO is known.
@@ -47,7 +47,7 @@ class Neighbours:
         self.bounded = self.known.copy()
 
     def bound(self, given: int, taken: int) -> None:
-        """Tell what a pair costs at least."""
+        """Compute the least cost of a pair."""
         bound = self._offers.between_at_least(self._given[given], self._taken[taken])
         self.bounded[given, taken] = True
         self.used[given, taken], self.fifos[given, taken] = bound.used, bound.fifos

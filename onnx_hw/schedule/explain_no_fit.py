@@ -73,7 +73,7 @@ def fifos_too_slow(design: Design, cycles: int, fps: float, interval: int) -> Us
         f"with the FIFO depths that were given a frame takes {cycles:,} cycles; {fps:.12g} frames a second at "
         f"{design.clock_mhz:g} MHz allow {interval:,}",
         where="; ".join(shallow),
-        hint="larger depths, or none: then they are chosen",
+        hint="give larger depths, or none: then they are chosen",
         stage="schedule",
     )
 
@@ -89,8 +89,8 @@ def nothing_fits(
     """Return the error that no design fits ``most``.
 
     Args:
-        cheapest: the one that misses it by least.
-        fps: that were asked for.
+        cheapest: the design that exceeds it by least.
+        fps: requested rate.
         elsewhere: other boards, by name.
     """
     what = "even the slowest design" if fps is None else f"{fps:.12g} frames a second at {cheapest.clock_mhz:g} MHz"

@@ -62,7 +62,7 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
 
 
 def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dict[str, int]]:
-    """Read the foldings of every node of a network (with forks), and the FIFO depths that are given.
+    """Read the foldings of every node of a network (with forks), and the given FIFO depths.
 
     Which tensors have a FIFO follows from the foldings: ``size_fifos`` checks their names.
 
@@ -138,12 +138,12 @@ def _shown(value: object) -> str:
 
 
 def _form(kind: type[Folding]) -> str:
-    """Return the form of an entry: ``{ lanes = N }, with steps = N if wished``."""
+    """Return the form of an entry: ``{ lanes = N }, optionally with steps = N``."""
     kinds = " or ".join(_written(kind) for kind in MultiplierKind)
     optional = [name for name in kind.names() if name not in kind.required()]
-    wished = [f"{name} = {kinds if name == 'multiplier' else 'N'}" for name in optional]
+    options = [f"{name} = {kinds if name == 'multiplier' else 'N'}" for name in optional]
     needed = ", ".join(f"{name} = N" for name in kind.required())
-    return f"{{ {needed} }}" + (f", with {', '.join(wished)} if wished" if wished else "")
+    return f"{{ {needed} }}" + (f", optionally with {', '.join(options)}" if options else "")
 
 
 def _problem(code: str, message: str, where: str, hint: str = "") -> Problem:

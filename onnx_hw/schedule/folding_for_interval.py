@@ -39,8 +39,8 @@ LANES, DSP, LUT, PINS = (list(RESOURCES).index(field) for field in ("mac_lanes",
 
 
 def fold(offers: Offers, interval: int, budget: Budget) -> dict[str, Folding] | None:
-    """Cheap foldings with which every core finishes a frame in ``interval`` cycles; None if none within the budget were
-    found.
+    """Return cheap foldings with which every core finishes a frame in ``interval`` cycles; None if none within the
+    budget were found.
     """
     alternatives = offers.at(interval, budget)
     if alternatives is None:
@@ -118,7 +118,9 @@ def fold_for(
 
 
 def _problem(offers: Offers, alternatives: Alternatives, interval: int, allowed: np.ndarray) -> CheapestOfEach:
-    """Scarce is that of which there is least more than must be; multipliers, where look-up tables may do their work."""
+    """Return the problem in which that resource is scarce of which there is least more than must be; multipliers, where
+    look-up tables may do their work.
+    """
     if offers.in_logic and np.isfinite(allowed[DSP]):
         return CheapestOfEach(offers, alternatives, interval, DSP, float(allowed[DSP]))
     nothing = np.zeros(len(RESOURCES), dtype=np.int64)
@@ -151,7 +153,7 @@ def between(given: Order, wanted: Order, cost: Cost = own_cost) -> Resources:
 
 
 def resources_of(network: Network, foldings: Mapping[str, Folding], cost: Cost = own_cost) -> Resources:
-    """Estimates of all nodes and of the gearboxes between them, and the pins."""
+    """Return the estimates of all nodes and of the gearboxes between them, and the pins."""
     total = _ends(network, foldings)
     sent: dict[str, Order] = {}
     for node in network.nodes:

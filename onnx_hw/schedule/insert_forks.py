@@ -10,7 +10,8 @@ from onnx_hw.ops.fork import Fork
 
 
 def insert_forks(network: Network) -> Network:
-    """Streams are consumed once; a tensor read twice, or read and also an output of the network, is copied.
+    """Insert forks: streams are consumed once; a tensor read twice, or read and also an output of the network, is
+    copied.
 
     The copies are called ``{tensor}/0``, ``{tensor}/1``, ...; their grids follow them.
     """

@@ -113,7 +113,7 @@ class CheapestOfEach:
         table.narrow()
 
     def _is_last(self, node: NetworkNode, k: int) -> bool:
-        """Return whether nobody reads the tensor after that input."""
+        """Return whether no node reads the tensor after that input."""
         last, port = self._network.consumers(node.inputs[k])[-1]
         return (last.name, port) == (node.name, k)
 

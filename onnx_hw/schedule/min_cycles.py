@@ -11,13 +11,13 @@ from onnx_hw.ops.operator import Operator
 
 
 def least_cycles(network: Network) -> tuple[int, int]:
-    """Cycles below which a node has no folding; and below which one has none with one pixel a beat."""
+    """Return the cycles below which a node has no folding; and below which one has none with one pixel a beat."""
     several, one = zip(*(_of(node.operator) for node in network.nodes), strict=True)
     return max(several), max(one)
 
 
 def longest_interval(network: Network) -> int:
-    """Cycles a frame of the slowest design: one lane everywhere."""
+    """Return the cycles a frame of the slowest design: one lane everywhere."""
     return max(node.operator.cycles(node.operator.narrowest) for node in network.nodes)
 
 

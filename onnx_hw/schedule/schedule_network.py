@@ -127,7 +127,7 @@ def interval_of(fps: float, clock_mhz: float) -> int:
     """Return the cycles from one frame to the next, at most, for a rate of frames a second.
 
     Raises:
-        UserError: it is no number of frames.
+        UserError: the rate is not a positive number.
     """
     if not (math.isfinite(fps) and fps > 0):
         raise user_error("fps", f"the frames per second must be a positive number, not {fps:g}", stage="arguments")

@@ -35,7 +35,7 @@ INTERVAL_TOLERANCE = 400
 
 
 def least_interval(network: Network) -> tuple[int, NetworkNode]:
-    """Cycles a frame of the fastest folding there is, whatever it takes, and the node that needs them."""
+    """Return the cycles a frame of the fastest folding there is, whatever it takes, and the node that needs them."""
     offers = Offers(network, own_cost)
     several, one = offers.least_cycles
     least = several + bisect_left(
@@ -154,7 +154,7 @@ def interval_for_lanes(offers: Offers, budget: Budget, first: int, last: int) ->
 
 
 def cheapest_folding(network: Network, budget: Budget, interval: int, cost: Cost = own_cost) -> Foldings | None:
-    """Cheap foldings that take at most ``interval`` cycles; None if none were found.
+    """Return cheap foldings that take at most ``interval`` cycles; None if none were found.
 
     A slower design is a cheaper one but for luck of rounding, which is tried down to half the interval.
     """

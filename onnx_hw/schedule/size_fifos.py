@@ -52,7 +52,9 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
 
 
 def kept_interval(design: Design) -> int:
-    """Cycles from one frame to the next with the FIFOs of a design, which may be too shallow for the busiest core."""
+    """Return the cycles from one frame to the next with the FIFOs of a design, which may be too shallow for the busiest
+    core.
+    """
     whole = _Whole(design, design.schedules(), design.interval)
     whole.slow_down({tensor: size.depth for tensor, size in design.fifos.items()})
     return whole.interval
@@ -72,7 +74,9 @@ class _Whole:
         return not depths or self._times(depths).live
 
     def keeps_rate(self, depths: Mapping[str, int], changed: Sequence[str] | None = None) -> bool:
-        """Near cores are asked first: they mostly know why not, and sooner."""
+        """Return whether the depths keep the interval. Near cores are asked first: they mostly know why not, and
+        sooner.
+        """
         near = all(self.may_keep_rate(depths, tensor) for tensor in changed or ())
         return near and self._rate.keeps(self.interval, depths, changed)
 
@@ -94,7 +98,7 @@ class _Whole:
 def _joint_depths(
     whole: _Whole, edges: Mapping[str, Edge], rates: Mapping[str, int], given: Mapping[str, int]
 ) -> dict[str, int]:
-    """Depths that keep the interval together."""
+    """Return depths that keep the interval together."""
     depths = dict(given)
     whole.slow_down(given)
     likely = 0  # neighbours wait for the same frames: what one edge takes the next one often takes, too
@@ -133,7 +137,7 @@ def _joint_depths(
 def _guessed(
     whole: _Whole, edges: Mapping[str, Edge], rates: Mapping[str, int], given: Mapping[str, int], free: Sequence[str]
 ) -> dict[str, int]:
-    """Depths chosen one after the other that keep the interval as far as near cores tell.
+    """Return depths chosen one after the other that keep the interval as far as near cores tell.
 
     None can be less. So if all together keep it, they are what would be chosen by asking the whole design each time.
     """
@@ -179,7 +183,7 @@ class RateByParts:
 
     Args:
         settled, most: frames; see ``horizon``.
-        ample: depths of all FIFOs that hold up nobody.
+        ample: depths of all FIFOs with which no core waits for room.
     """
 
     def __init__(

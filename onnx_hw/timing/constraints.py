@@ -57,7 +57,7 @@ class Precedences:
             credits.lag = depths[tensor]
 
     def _dependencies(self) -> None:
-        """Rule 5."""
+        """Add rule 5."""
         for node, schedule in self._schedules.items():
             for engine in schedule.engines:
                 name = (node, engine.name)
@@ -65,7 +65,7 @@ class Precedences:
                     self.all.append(NamedPrecedence(name, own.waits, name, own.needs, "a result of its own", own.delay))
 
     def _buffers(self) -> None:
-        """Rule 4."""
+        """Add rule 4."""
         for node, schedule in self._schedules.items():
             for buffer in schedule.buffers:
                 writer, reader = (node, buffer.writer), (node, buffer.reader)
@@ -78,7 +78,7 @@ class Precedences:
                 )
 
     def _connect(self, edge: Edge) -> None:
-        """Rules 2 and 3 for one edge; only the first one at a source, which holds what it offers."""
+        """Add rules 2 and 3 for one edge; only the first one at a source, which holds what it offers."""
         consumer, pops = self._pops(edge)
         if edge.producer is None:
             source = ("source", edge.tensor)

@@ -34,11 +34,11 @@ class FrameTimes:
     live: bool
 
     def elapsed(self, first: int, last: int) -> int:
-        """Cycles between the last tokens of two frames (counted from 1), the slowest output counting."""
+        """Return the cycles between the last tokens of two frames (counted from 1), the slowest output counting."""
         return max(cycles[last - 1] - cycles[first - 1] for cycles in self.cycles)
 
     def latency(self) -> int:
-        """Cycles from 0 until the last token of the first frame has left, the slowest output counting."""
+        """Return the cycles from 0 until the last token of the first frame has left, the slowest output counting."""
         return max(cycles[0] for cycles in self.cycles) + 1
 
 
@@ -91,7 +91,9 @@ class Frames:
         return all(last[sink] - first[sink] <= interval * (frames - settled) for sink in last)
 
     def solutions(self, frames: int, interval: int, depths: Mapping[str, int] | None = None) -> Iterator[FrameEnd]:
-        """Frame by frame; the end comes sooner where one never leaves. Arguments as for ``times``."""
+        """Yield the solution frame by frame; the end comes sooner where one never leaves. Arguments as for
+        ``times``.
+        """
         if self._solver is None:
             yield from self._defined(frames, interval, depths)
             return

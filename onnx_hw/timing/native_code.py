@@ -1,4 +1,4 @@
-"""C sources beside the package, compiled when they are first needed."""
+"""C sources next to the package's modules, compiled when they are first needed."""
 
 from __future__ import annotations
 

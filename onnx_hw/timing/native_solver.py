@@ -89,7 +89,7 @@ class Solver:
     def solutions(
         self, frames: int, known: Mapping[Track, np.ndarray], ready: Mapping[Track, np.ndarray]
     ) -> Iterator[dict[Track, Times]]:
-        """See ``law.solutions``. To be read to its end, or left, before the next solution begins."""
+        """Yield what ``solver.solutions`` does. To be read to its end, or left, before the next solution begins."""
         library = _library()
         assert library is not None
         counts = [len(known[t]) if t in known else frames * len(self._stops[t]) for t in self._tracks]

@@ -72,11 +72,13 @@ class Prediction:
     waits: tuple[BlockedEngine, ...] = ()
 
     def interval(self, frames: int) -> int:
-        """Cycles between the last tokens of frames ``frames - 1`` and ``frames``, the slowest output counting."""
+        """Return the cycles between the last tokens of frames ``frames - 1`` and ``frames``, the slowest output
+        counting.
+        """
         return self.elapsed(frames - 1, frames)
 
     def elapsed(self, first: int, last: int) -> int:
-        """Cycles between the last tokens of two frames (counted from 1), the slowest output counting."""
+        """Return the cycles between the last tokens of two frames (counted from 1), the slowest output counting."""
         return max(
             int(times[last * self.beats[name] - 1] - times[first * self.beats[name] - 1])
             for name, times in self.sinks.items()
@@ -94,7 +96,7 @@ class Prediction:
         )
 
     def latency(self) -> int:
-        """Cycles from 0 until the last token of the first frame has left, the slowest output counting."""
+        """Return the cycles from 0 until the last token of the first frame has left, the slowest output counting."""
         return max(int(times[self.beats[name] - 1]) + 1 for name, times in self.sinks.items())
 
     def circle(self) -> tuple[BlockedEngine, ...]:

@@ -140,7 +140,7 @@ class FrameSolver:
         operations: of a frame, by track, sources among them.
         links: their delays and lags are looked at when a solution begins.
         sinks: the tracks whose ends are wanted.
-        sources: those of the tracks that wait for nobody; each serves one link with every operation.
+        sources: those of the tracks that wait for no other track; each serves one link with every operation.
         once: operations before the first frame, of the tracks that have any.
     """
 

@@ -56,7 +56,7 @@ def test_a_cut_below_the_live_depth_is_refused_with_the_needed_one() -> None:
     needed = int(message.split("at least ")[1].split()[0])
     assert needed > 5
     assert message == (
-        f"the FIFO of `pass.o0` must hold at least {needed} tokens, beside the depths given before, not 2: "
+        f"the FIFO of `pass.o0` must hold at least {needed} tokens, with the depths given before, not 2: "
         "with fewer the circuit comes to a stop"
     )
     ((_, _, message),) = problems(design, {"fork.o0": 3, "pass.o0": needed - 1})

@@ -38,12 +38,12 @@ MAX_NUMBER_BITS, DISTINCT_NUMBERS = 40, 64
 
 
 def counted(numbers: int) -> int:
-    """Bits that tell 0 .. ``numbers`` - 1 apart."""
+    """Return the bits that tell 0 .. ``numbers`` - 1 apart."""
     return (numbers - 1).bit_length()
 
 
 def changing(values: Iterable[int]) -> int:
-    """Bits in which some of these numbers differ, those that always agree with another one left out."""
+    """Return the bits in which some of these numbers differ, those that always agree with another one left out."""
     distinct = sorted(set(values))
     different = 0
     for number in distinct:
@@ -67,12 +67,12 @@ def copied(bits: int, width: int) -> Demand:
 
 
 def memory_reach(depth: int) -> int:
-    """Bits of a word that one copy of its address reaches."""
+    """Return the bits of a word that one copy of its address reaches."""
     return BITS_PER_COPY if depth <= SHALLOW_WORDS else BITS_PER_ADDRESS_COPY
 
 
 def memory_parts(width: int, depth: int) -> int:
-    """Parts of a wide memory, each of which has an address of its own."""
+    """Return the parts of a wide memory, each of which has an address of its own."""
     return -(-width // memory_reach(depth))
 
 
@@ -116,12 +116,12 @@ def engine(
     some_push: int = 0,
     exclusive: bool = False,
 ) -> Demand:
-    """Counters, flags and the decision to fire.
+    """Return the demand of an engine: counters, flags and the decision to fire.
 
     Args:
         loops: counts.
         inputs, outputs: streams.
-        conditions: beside tokens and credits.
+        conditions: number of conditions other than tokens and credits.
         some_pop, some_push: inputs (outputs) of which only some operations pop (push).
         exclusive: no operation pops from more than one input.
     """
@@ -178,14 +178,14 @@ def unlike(width: int, words: int) -> int:
 
 
 def rom(width: int, words: int, in_logic: bool | None = None) -> Demand:
-    """Constants, two cycles from the address to the word."""
+    """Return the demand of constants, with two cycles from the address to the word."""
     if words == 1:
         return Demand()
     return Demand.of(Memory(width, words, constant=True, in_logic=in_logic, latency=2))
 
 
 def weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
-    """Words of weights, read one after the other, and a register behind them."""
+    """Return the demand of weights' words, read one after the other, and of a register behind them."""
     if words == 1:
         return Demand()
     per_rom = max(1, BITS_PER_ADDRESS_COPY // weight_bits)

@@ -87,8 +87,8 @@ def _clamp(bits: int, low: int, high: int) -> Demand:
 
 
 def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[Demand, Demand, Demand]:
-    """Rows of digits, their tree of adders, the sum over the steps, the addend, the bounds; then what brings the
-    constants, and what waits with the turn.
+    """Return the demand of rows of digits, their tree of adders, the sum over the steps, the addend and the bounds;
+    then of what brings the constants, and of what waits with the turn.
     """
     x, digits, widest = circuit.clamp.bits + (not circuit.clamp.signed), circuit.rows(steps), circuit.sum_type.bits
     part, levels = -(-circuit.addend_bits // steps), (digits - 1).bit_length()
@@ -131,7 +131,7 @@ def _tree(kinds: list[tuple[int, ...]], x: int, *, lacks: bool) -> Demand:
     Args:
         kinds: what the digits are in all steps; empty for one that is always 0.
         x: bits of what they multiply.
-        lacks: whether a carry goes beside each sum.
+        lacks: whether a carry bit has to be kept with each sum.
     """
     demand = Demand()
     terms: list[tuple[int, int, tuple[Any, ...]]] = [(x + 1, 1, kind) for kind in kinds]  # bits, digits, which ones
@@ -192,7 +192,7 @@ def _search(circuit: ThresholdRequantizer, thresholds: np.ndarray, seen: set[byt
         seen: what the bits of the first thresholds of other lanes are, channel by channel; this lane's are put into it.
 
     Returns:
-        All but the first memory, which asks for the channel alone; and that memory.
+        All but the first memory, which depends on the channel alone; and that memory.
     """
     bits, found, first = circuit.clamp.bits, Demand(), Demand()
     for step in range(circuit.depth):

@@ -102,7 +102,7 @@ def sliding_demand(fetch: Fetch, wide: Sliding, image: Order) -> Demand:
 
 
 def _write_copies(fetch: Fetch) -> int:
-    """Registers that tell the copies of the ring what is written; narrow ones share them."""
+    """Return the demand of the registers that tell the copies of the ring what is written; narrow ones share them."""
     rings = fetch.folding.out_pixels * fetch.fetched // fetch.group
     parts = memory_parts(fetch.word, fetch.ring)
     return rings * parts if parts > 1 else -(-rings // (memory_reach(fetch.ring) // fetch.word))
@@ -127,7 +127,7 @@ class GroupTable:
 
 
 def _groups(fetch: Fetch, tables: list[GroupTable], padded: int) -> Demand:
-    """Table, address, ring and slice of each group; registers that hold the same are made once.
+    """Return the demand of table, address, ring and slice of each group; registers that hold the same are made once.
 
     Args:
         padded: axes along which windows leave the image.
@@ -166,7 +166,8 @@ def _groups(fetch: Fetch, tables: list[GroupTable], padded: int) -> Demand:
 
 
 def reached(columns: list[np.ndarray], most: int) -> list[int]:
-    """Slices of a word that bits which are 0 at first may choose, whatever the others are; like ones change together.
+    """Return the slices of a word that bits which are 0 at first may choose, whatever the others are; like ones change
+    together.
 
     Args:
         columns: by bit of the slice's number, its values.

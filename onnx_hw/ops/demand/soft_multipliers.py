@@ -13,7 +13,7 @@ TABLE_BITS = 4
 """Bits of both operands together up to which each bit of a product is one look-up table."""
 
 NARROW_BITS = 2
-"""Bits of an operand with which a product is one row of look-up tables at most: nobody wants a multiplier for it."""
+"""Bits of an operand with which a product is one row of look-up tables at most: a multiplier would be wasted on it."""
 
 
 def multiplier_for(a_bits: int, b_bits: int) -> MultiplierKind:
