@@ -41,12 +41,12 @@ def corners(thresholds: np.ndarray, odd: np.ndarray, reached: np.ndarray, missed
     return np.maximum.accumulate(columns, axis=1)
 
 
-def _hull(thresholds: np.ndarray, there: np.ndarray, side: int) -> np.ndarray:
-    """Return which points (T_k, k) ``there`` are corners, seen from above (1) or below (-1): bool like ``thresholds``.
+def _hull(thresholds: np.ndarray, points: np.ndarray, side: int) -> np.ndarray:
+    """Return which of the ``points`` (T_k, k) are corners, seen from above (1) or below (-1): bool like ``thresholds``.
 
     A point that lies on or behind the line through two others is not a corner, so that many can be left out at once.
     """
-    channel, k = np.nonzero(there)
+    channel, k = np.nonzero(points)
     x = thresholds[channel, k]
     for _ in range(MAX_PASSES):
         if len(k) < 3:

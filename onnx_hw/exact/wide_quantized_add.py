@@ -119,7 +119,7 @@ def _line(exact: _Exact, ranges: Ranges, grid: Grid) -> WeightedSum:
             raise ValueError("too many pairs lie next to a step")
     for shift in range(8, _BITS_OF_A_SUM):
         for j, k in _factors(exact, shift):
-            most = sum(abs(by) * max(map(abs, ends)) for by, ends in zip((j, k), ranges, strict=True))
+            most = sum(abs(factor) * max(map(abs, ends)) for factor, ends in zip((j, k), ranges, strict=True))
             most += (abs(exact.constant) << shift) // exact.scale + (max(-grid.low, grid.high) + 2 << shift)
             if most.bit_length() > _BITS_OF_A_SUM:
                 raise ValueError(f"no line in {_BITS_OF_A_SUM} bits is the sum")
@@ -193,7 +193,7 @@ def _near_a_step(exact: _Exact, ranges: Ranges, grid: Grid, near: Fraction) -> _
     around, window, groups = of_b[order], int(near * _UNIT) + 4, []
     for turn in (0, 1, 2):
         middle = turn * _UNIT - of_a
-        first, last = (np.searchsorted(around, middle + by, "left") for by in (-window, window + 1))
+        first, last = (np.searchsorted(around, middle + distance, "left") for distance in (-window, window + 1))
         counts = last - first
         if counts.sum() > _MAX_PAIRS:
             return None

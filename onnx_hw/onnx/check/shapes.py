@@ -51,9 +51,9 @@ def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
     lengths: dict[str, tuple[int, str, bool]] = {}
     for graph, one, other in zip(_graphs(model.graph), first, second, strict=True):
         shapes = {
-            name: _merge_trials(of.shape, other[name].shape, opened)
-            for name, of in one.items()
-            if name in other and other[name].ndim == of.ndim
+            name: _merge_trials(tensor_type.shape, other[name].shape, opened)
+            for name, tensor_type in one.items()
+            if name in other and other[name].ndim == tensor_type.ndim
         }
         miscounted = _miscounted_values(graph, one)
         for name, code, message, where in _wrong_shapes(graph, shapes):
@@ -113,8 +113,8 @@ def _drop_untrue(value: Value, inferred: Shape | None, *, names: bool) -> Value:
     if len(inferred) != len(value.shape):
         return replace(value, shape=None)
     shape = tuple(
-        None if said != length and (names if isinstance(said, str) else isinstance(length, int)) else said
-        for length, said in zip(inferred, value.shape, strict=True)
+        None if stated != length and (names if isinstance(stated, str) else isinstance(length, int)) else stated
+        for length, stated in zip(inferred, value.shape, strict=True)
     )
     return value if shape == value.shape else replace(value, shape=shape)
 
@@ -136,8 +136,10 @@ def _trial(graph: Graph, opened: list[OpenDimension], which: int) -> Graph:
     """Return the graph with numbers for its open dimensions."""
     if not opened:
         return graph
-    bound = substitute_dimensions(graph, {of.name: of.numbers[which] for of in opened if of.name is not None})
-    unnamed = iter([of.numbers[which] for of in opened if of.name is None])
+    bound = substitute_dimensions(
+        graph, {variable.name: variable.numbers[which] for variable in opened if variable.name is not None}
+    )
+    unnamed = iter([variable.numbers[which] for variable in opened if variable.name is None])
     inputs = tuple(
         value
         if value.shape is None
@@ -148,7 +150,7 @@ def _trial(graph: Graph, opened: list[OpenDimension], which: int) -> Graph:
 
 
 def _merge_trials(first: tuple[int, ...], second: tuple[int, ...], opened: list[OpenDimension]) -> Shape:
-    names = {of.numbers: of.name for of in opened}
+    names = {variable.numbers: variable.name for variable in opened}
     return tuple(a if a == b else names.get((a, b)) for a, b in zip(first, second, strict=True))
 
 
@@ -160,8 +162,8 @@ def _wrong_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> Iterator[tuple[s
         if computed is None or declared.shape is None:
             continue
         fits = len(computed) == len(declared.shape) and all(
-            length == said or not (isinstance(length, int) and isinstance(said, int))
-            for length, said in zip(computed, declared.shape, strict=True)
+            length == stated or not (isinstance(length, int) and isinstance(stated, int))
+            for length, stated in zip(computed, declared.shape, strict=True)
         )
         if not fits:
             actual = Value(name, declared.element_type, computed)
@@ -183,15 +185,15 @@ def _wrong_names(
     producers = _producers(graph)
     outputs = {value.name for value in graph.outputs}
     for name, declared in sorted(_declarations(graph).items(), key=lambda item: item[0] not in outputs):
-        for length, said in zip(shapes.get(name) or (), declared.shape or (), strict=False):
-            if not isinstance(length, int) or not isinstance(said, str):
+        for length, stated in zip(shapes.get(name) or (), declared.shape or (), strict=False):
+            if not isinstance(length, int) or not isinstance(stated, str):
                 continue
             where = producers.get(name, f"value {quote(name)}")
-            known, at, promised = lengths.setdefault(said, (length, where, name in outputs))
+            known, known_where, promised = lengths.setdefault(stated, (length, where, name in outputs))
             if known != length:
                 message = (
-                    f"dimension {quote(said)} must be one number in the whole model; "
-                    f"it is {known} at {at} and {length} here"
+                    f"dimension {quote(stated)} must be one number in the whole model; "
+                    f"it is {known} at {known_where} and {length} here"
                 )
                 yield promised and name in outputs, "dimension-contradicts", message, where
 

@@ -21,7 +21,10 @@ def fix_shapes(model: Model, dimensions: Mapping[str, int]) -> Model:
     bound = bind_dimensions(model, dimensions)
     inputs = bound.graph.inputs
     batches = {v.shape[0]: v.name for v in reversed(inputs) if v.shape and isinstance(v.shape[0], str)}
-    notes = [f"dimension `{name}` of input `{of}` is taken as batch and bound to 1" for name, of in batches.items()]
+    notes = [
+        f"dimension `{name}` of input `{input_name}` is taken as batch and bound to 1"
+        for name, input_name in batches.items()
+    ]
     bound = bind_dimensions(bound, dict.fromkeys(batches, 1))
     problems, fixed = [], []
     for index, value in enumerate(bound.graph.inputs):

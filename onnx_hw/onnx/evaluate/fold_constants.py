@@ -58,7 +58,7 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
     for node in graph.nodes:
         empty = {name: types[name] for name in node.outputs if name in types and not types[name].size}
         if empty:
-            folded |= {name: np.empty(of.shape, of.dtype) for name, of in empty.items()}
+            folded |= {name: np.empty(tensor_type.shape, tensor_type.dtype) for name, tensor_type in empty.items()}
             known |= {name: folded[name] for name in empty}
             node = replace(node, outputs=tuple("" if name in empty else name for name in node.outputs))
             if not any(node.outputs):
@@ -80,7 +80,7 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
 def _needs_shapes_only(node: Node, behind: set[str], types: dict[str, TensorType]) -> bool:
     """Tell whether inference knows the node's results without the values ``behind`` nodes that are kept."""
     results = [types.get(name) for name in node.outputs if name]
-    return all(of is not None and of.value is not None for of in results) and all(
+    return all(tensor_type is not None and tensor_type.value is not None for tensor_type in results) and all(
         name in types and types[name].value is None for name in behind
     )
 
@@ -120,8 +120,8 @@ def _no_subgraph(*_: Any) -> list[Any]:
     raise AssertionError("a node without subgraphs runs none")
 
 
-def _bytes(of: TensorType | None) -> int:
-    return 0 if of is None else of.size * of.dtype.itemsize
+def _bytes(tensor_type: TensorType | None) -> int:
+    return 0 if tensor_type is None else tensor_type.size * tensor_type.dtype.itemsize
 
 
 def _with_constants(graph: Graph, nodes: Sequence[Node], folded: dict[str, Any]) -> Graph:

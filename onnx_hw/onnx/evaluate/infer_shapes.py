@@ -38,7 +38,9 @@ def infer(model: Model, dimensions: Mapping[str, int] | None = None) -> Model:
 
 def with_types(graph: Graph, types: Mapping[str, TensorType]) -> Graph:
     """Add these types to the graph's values and outputs."""
-    inferred = {name: Value(name, name_of_dtype(of.dtype), of.shape) for name, of in types.items()}
+    inferred = {
+        name: Value(name, name_of_dtype(tensor_type.dtype), tensor_type.shape) for name, tensor_type in types.items()
+    }
     outputs = tuple(inferred.get(value.name, value) for value in graph.outputs)
     return replace(graph, values={**graph.values, **inferred}, outputs=outputs)
 
@@ -116,12 +118,21 @@ def _node_types(node: Node, known: Mapping[str, TensorType]) -> list[TensorType 
 
     def graph_types(graph: Graph, inputs: Types) -> list[TensorType | None]:
         """Infer the outputs of a subgraph. Its faults are not reported, for it may never run."""
-        input_types = {value.name: of for value, of in zip(graph.inputs, inputs, strict=False) if of is not None}
+        input_types = {
+            value.name: tensor_type
+            for value, tensor_type in zip(graph.inputs, inputs, strict=False)
+            if tensor_type is not None
+        }
         visible = Visible(infer_graph(graph, known, [], input_types), known)
         return [visible.get(value.name) for value in graph.outputs]
 
     computed = result_types(node, [known[name] if name else None for name in node.inputs], graph_types)
-    return [of if of is None or of.size <= VALUE_LIMIT else TensorType(of.dtype, of.shape) for of in computed]
+    return [
+        tensor_type
+        if tensor_type is None or tensor_type.size <= VALUE_LIMIT
+        else TensorType(tensor_type.dtype, tensor_type.shape)
+        for tensor_type in computed
+    ]
 
 
 def _reconcile_types(

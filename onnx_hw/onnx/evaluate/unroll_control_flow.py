@@ -176,7 +176,9 @@ def _plan(body: Graph, types: Types, carried: Sequence[str], trips: int | None, 
         return 0
     start = [types.get(name) for name in carried]
     if trips is not None:
-        condition = _iteration_types(body, types, None, [None if of is None else _valueless(of) for of in start])[0]
+        condition = _iteration_types(
+            body, types, None, [None if tensor_type is None else _valueless(tensor_type) for tensor_type in start]
+        )[0]
         if condition is not None and condition.value is not None and bool(condition.value.reshape(())):
             return trips if trips * max(len(body.nodes), 1) <= NODE_LIMIT else None
     state = start
@@ -198,13 +200,17 @@ def _iteration_types(
     iteration = TensorType(np.dtype(np.int64), (), None if k is None else np.array(k, np.int64))
     true = TensorType(np.dtype(np.bool_), (), np.array(True))  # or else the body would not run
     names = [value.name for value in body.inputs]
-    input_types = {name: of for name, of in zip(names, [iteration, true, *state], strict=True) if of is not None}
+    input_types = {
+        name: tensor_type
+        for name, tensor_type in zip(names, [iteration, true, *state], strict=True)
+        if tensor_type is not None
+    }
     visible = {**types, **infer_graph(body, types, [], input_types)}
     return [visible.get(value.name) for value in body.outputs]
 
 
-def _valueless(of: TensorType) -> TensorType:
-    return TensorType(of.dtype, of.shape)
+def _valueless(tensor_type: TensorType) -> TensorType:
+    return TensorType(tensor_type.dtype, tensor_type.shape)
 
 
 def _stack(node: Node, output: str, parts: Sequence[str], copier: Copier) -> Iterator[Node]:

@@ -70,7 +70,7 @@ def versions_of(domain: str, name: str) -> tuple[int, ...]:
 
 def operator_names(domain: str) -> tuple[str, ...]:
     """Return the name of every operator that a standard domain ever had."""
-    return tuple(name for of, name in _table() if of == domain)
+    return tuple(name for key_domain, name in _table() if key_domain == domain)
 
 
 @cache

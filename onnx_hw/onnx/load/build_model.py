@@ -56,10 +56,10 @@ class GraphBuilder:
         defaults = tuple(name for name in listed if name in constants)
         self._note_defaults(defaults)
         nodes = []
-        for node, of in self.inliner.nodes(source.nodes, body):
+        for node, node_body in self.inliner.nodes(source.nodes, body):
             tensor = constant_result(node)
             if tensor is None:
-                nodes.append(self._node(node, of))
+                nodes.append(self._node(node, node_body))
             else:
                 self._add_constant(node.outputs[0], tensor, node.location, constants, values)
         for value in self.inliner.values[inlined:]:

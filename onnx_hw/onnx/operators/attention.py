@@ -148,7 +148,7 @@ def RotaryEmbedding(
 
 def linear_attention_macs(node: Node, inputs: Types, __: Types) -> int:
     """Count products: each token's key and value meet in the state of their head, each query meets the state."""
-    q, k, v = (known_type(inputs, at) for at in range(3))
+    q, k, v = (known_type(inputs, number) for number in range(3))
     queries, heads = int(node.attributes["q_num_heads"]), int(node.attributes["kv_num_heads"])
     reads = heads if "delta" in str(node.attributes.get("update_rule", "gated_delta")) else 0
     return prod(q.shape[:2]) * (k.shape[2] // heads) * (v.shape[2] // heads) * (heads + reads + queries)
@@ -163,8 +163,8 @@ def linear_attention_type(
     q_num_heads: int,
     **___: object,
 ) -> tuple[TensorType, TensorType]:
-    for of in (q, v):
-        must_have_axes(of, 3, 3)
+    for tensor in (q, v):
+        must_have_axes(tensor, 3, 3)
     size, values = q.shape[2] // q_num_heads, v.shape[2] // kv_num_heads
     if q.shape[:2] != v.shape[:2]:
         raise ValueError(f"query {list(q.shape)} and value {list(v.shape)} must have the same batch and length")
@@ -232,8 +232,8 @@ def causal_conv_type(
     past_state: TensorType | None = None,
     **_: str,
 ) -> tuple[TensorType, TensorType]:
-    for of in (x, w):
-        must_have_axes(of, 3, 3)
+    for required in (x, w):
+        must_have_axes(required, 3, 3)
     batch, channels, _length = x.shape
     taps = w.shape[2]
     for name, tensor, shape in (

@@ -48,11 +48,13 @@ def loop_type(
 
     Scan outputs have one entry per iteration.
     """
-    before = [None if of is None else TensorType(of.dtype, of.shape) for of in carried]
+    before = [
+        None if tensor_type is None else TensorType(tensor_type.dtype, tensor_type.shape) for tensor_type in carried
+    ]
     while True:  # a type that changes is not known any more, which may unsettle others
         inputs = [TensorType(np.dtype(np.int64), ()), _TRUE, *before]
         going, *after = call.graph_types(body, inputs)
-        stable = [of if of == after[k] else None for k, of in enumerate(before)]
+        stable = [tensor_type if tensor_type == after[k] else None for k, tensor_type in enumerate(before)]
         if stable == before:
             break
         before = stable
@@ -60,8 +62,8 @@ def loop_type(
     sure &= going is not None and going.value is not None and bool(going.value.reshape(()))
     count = None if trips is None or trips.value is None or not sure else int(trips.value.reshape(()))
     scans = [
-        None if of is None or count is None else of.with_shape((max(count, 0), *of.shape))
-        for of in after[len(before) :]
+        None if tensor_type is None or count is None else tensor_type.with_shape((max(count, 0), *tensor_type.shape))
+        for tensor_type in after[len(before) :]
     ]
     return (*before, *scans)
 
@@ -122,15 +124,15 @@ def scan_type(
     if len(lengths) != 1:
         raise ValueError(f"scanned inputs must have one length, not {sorted(lengths)}")
     (length,) = lengths
-    plain = [TensorType(of.dtype, of.shape) for of in states]
+    plain = [TensorType(tensor_type.dtype, tensor_type.shape) for tensor_type in states]
     outputs = call.graph_types(body, [*plain, *slices])
     results: list[TensorType | None] = [a if a == b else None for a, b in zip(plain, outputs, strict=False)]
-    for number, of in enumerate(outputs[len(states) :]):
-        if of is None:
+    for number, tensor_type in enumerate(outputs[len(states) :]):
+        if tensor_type is None:
             results.append(None)
             continue
-        along = normal_axis(scan_output_axes[number], of.ndim + 1) if scan_output_axes else 0
-        results.append(of.with_shape((*of.shape[:along], length, *of.shape[along:])))
+        along = normal_axis(scan_output_axes[number], tensor_type.ndim + 1) if scan_output_axes else 0
+        results.append(tensor_type.with_shape((*tensor_type.shape[:along], length, *tensor_type.shape[along:])))
     return tuple(results)
 
 

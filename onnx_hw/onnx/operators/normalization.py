@@ -38,9 +38,11 @@ def batch_norm_type(
 ) -> tuple[TensorType, ...]:
     """Infer types; with ``spatial`` 0, before opset 9, each element of a sample has a parameter, not each channel."""
     per = x.shape[1:2] if spatial else x.shape[1:]
-    for name, of in (("scale", scale), ("B", bias), ("mean", mean), ("var", var)):
-        if of.shape != per and (spatial or of.size != math.prod(per)):
-            raise ValueError(f"{name} must have shape {list(per)} for an input {list(x.shape)}, not {list(of.shape)}")
+    for name, parameter in (("scale", scale), ("B", bias), ("mean", mean), ("var", var)):
+        if parameter.shape != per and (spatial or parameter.size != math.prod(per)):
+            raise ValueError(
+                f"{name} must have shape {list(per)} for an input {list(x.shape)}, not {list(parameter.shape)}"
+            )
     return TensorType(x.dtype, x.shape), mean, var, mean, var
 
 
@@ -112,7 +114,7 @@ def BatchNormalization_7(
         return BatchNormalization_9(x, scale, bias, mean, var, epsilon=epsilon, momentum=momentum, call=call)
     if call.results > 1:
         raise ValueError("training with spatial 0 is not defined for exported models")
-    scale, bias, mean, var = (of.reshape(x.shape[1:]) for of in (scale, bias, mean, var))
+    scale, bias, mean, var = (parameter.reshape(x.shape[1:]) for parameter in (scale, bias, mean, var))
     return (_normalize(x, scale, bias, mean, var, epsilon),)
 
 
@@ -156,9 +158,11 @@ def _normalize(x: Array, scale: Array, bias: Array, mean: Array, var: Array, eps
 
 def _of_channels(x: TensorType, *each: TensorType, **_: float) -> TensorType:
     must_have_axes(x, 2)
-    for of in each:
-        if of.size not in (1, x.shape[1]):
-            raise ValueError(f"scale and bias must have an entry for each channel of {list(x.shape)}, not {of.size}")
+    for parameter in each:
+        if parameter.size not in (1, x.shape[1]):
+            raise ValueError(
+                f"scale and bias must have an entry for each channel of {list(x.shape)}, not {parameter.size}"
+            )
     return like_first(x)
 
 

@@ -200,7 +200,7 @@ def round_to_integers(x: Array, mode: str) -> Array:
 
 
 def channels_last_conv_type(x: TensorType, w: TensorType, b: TensorType | None = None, **attributes: Any) -> TensorType:
-    first, weights = (of.with_shape((of.shape[0], of.shape[-1], *of.shape[1:-1])) for of in (x, w))
+    first, weights = (tensor.with_shape((tensor.shape[0], tensor.shape[-1], *tensor.shape[1:-1])) for tensor in (x, w))
     y = conv_type(first, weights, b, **attributes)
     return y.with_shape((y.shape[0], *y.shape[2:], y.shape[1]))
 

@@ -130,7 +130,7 @@ def run_through(
     valid = np.full(batch, times) if lengths is None else lengths
     for number in range(directions):
         backward = how.direction == "reverse" or number == 1
-        states = tuple(np.zeros((batch, hidden), x.dtype) if of is None else of[number] for of in starts)
+        states = tuple(np.zeros((batch, hidden), x.dtype) if tensor is None else tensor[number] for tensor in starts)
         contribution = shares(x, number)
         spend(0, calls=16 * times)
         for k in range(times):
@@ -140,18 +140,18 @@ def run_through(
             running = (k < valid)[:, None]
             states = tuple(np.where(running, fresh, old) for fresh, old in zip(new, states, strict=True))
             y[time, number, np.arange(batch)] = np.where(running, states[0], 0)
-        for of, state in zip(last, states, strict=True):
-            of[number] = state
+        for tensor, state in zip(last, states, strict=True):
+            tensor[number] = state
     if how.layout:
-        return y.transpose(2, 0, 1, 3), *(of.swapaxes(0, 1) for of in last)
+        return y.transpose(2, 0, 1, 3), *(tensor.swapaxes(0, 1) for tensor in last)
     return y, *last
 
 
 def recurrent_type(
     x: TensorType, w: TensorType, r: TensorType, *_: Any, direction: str = "forward", layout: int = 0, **__: Any
 ) -> tuple[TensorType, ...]:
-    for of in (x, w, r):
-        must_have_axes(of, 3, 3)
+    for tensor in (x, w, r):
+        must_have_axes(tensor, 3, 3)
     directions, hidden = w.shape[0], r.shape[-1]
     if directions != 1 + (direction == "bidirectional"):
         raise ValueError(f"W must have weights for every direction of `{direction}`, not the shape {list(w.shape)}")

@@ -30,10 +30,10 @@ def reduced_1_type(x: TensorType, *, axes: Ints | None = None, keepdims: int = 1
 def reduced_shape(
     shape: tuple[int, ...], axes: Sequence[int] | Array | None, keepdims: int, noop_with_empty_axes: int = 0
 ) -> tuple[int, ...]:
-    gone = reduced_axes(len(shape), axes, noop_with_empty_axes)
+    removed = reduced_axes(len(shape), axes, noop_with_empty_axes)
     if keepdims:
-        return tuple(1 if axis in gone else length for axis, length in enumerate(shape))
-    return tuple(length for axis, length in enumerate(shape) if axis not in gone)
+        return tuple(1 if axis in removed else length for axis, length in enumerate(shape))
+    return tuple(length for axis, length in enumerate(shape) if axis not in removed)
 
 
 def reduced_axes(rank: int, axes: Sequence[int] | Array | None, noop_with_empty_axes: int = 0) -> tuple[int, ...]:

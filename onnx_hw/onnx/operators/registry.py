@@ -266,7 +266,7 @@ def operator_of(node: Node) -> OnnxOperator:
     if rows:
         message = f"{node.op_type} of {domain} must be used from opset {rows[0].since} on, not {node.version}"
         raise UserError(_problem(node, "operator-version", message, "convert the model to a newer opset"))
-    close = get_close_matches(node.op_type, [name for of, name in _OPERATORS if of == node.domain], 1)
+    close = get_close_matches(node.op_type, [name for key_domain, name in _OPERATORS if key_domain == node.domain], 1)
     message = f"the operator must be one that onnx-hw knows; {node.op_type} of {domain} is not"
     raise UserError(_problem(node, "operator-unknown", message, f"did you mean `{close[0]}`?" if close else ""))
 

@@ -61,7 +61,7 @@ def resize_type(
     **_: object,
 ) -> TensorType:
     del roi
-    values = [None if of is None else of.value for of in (scales, sizes)]
+    values = [None if tensor is None else tensor.value for tensor in (scales, sizes)]
     return x.with_shape(extents(x.shape, values[0], values[1], axes, keep_aspect_ratio_policy)[0])
 
 

@@ -39,7 +39,7 @@ def result_types(node: Node, inputs: Types, graph_types: GraphTypes) -> list[Ten
     decided = not any(_is_open(inputs, position) for position in operator.shape_inputs)
     if operator.types is not None:
         inferred = _by_rule(operator, node, inputs, arguments, graph_types) if decided else unknown
-        if not constant or any(of is not None and of.size > VALUE_LIMIT for of in inferred):
+        if not constant or any(tensor_type is not None and tensor_type.size > VALUE_LIMIT for tensor_type in inferred):
             return inferred
     elif not constant and (operator.dynamic or not decided or size > _ZEROS_LIMIT):
         return unknown

@@ -34,9 +34,9 @@ def check_scales(
             if scale is not None and scale.size != 1:
                 raise ValueError(f"input {k}, a scale or zero point, must be a scalar, not {list(scale.shape)}")
         for k, (data, axis) in (along or {}).items():
-            scale, of = (inputs[n] if n < len(inputs) else None for n in (k, data))
-            if scale is not None and of is not None:
-                check_entries(k, scale, of, axis)
+            scale, tensor = (inputs[n] if n < len(inputs) else None for n in (k, data))
+            if scale is not None and tensor is not None:
+                check_entries(k, scale, tensor, axis)
         return rule(*inputs, **attributes)
 
     return checked

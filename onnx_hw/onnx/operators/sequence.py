@@ -35,15 +35,15 @@ def SequenceAt(sequence: Sequence, position: Array) -> Array:
 @operator(since=11, dynamic=True)
 def SequenceErase(sequence: Sequence, position: Array | None = None) -> Sequence:
     """Remove the element at ``position``, by default the last one."""
-    gone = len(sequence) - 1 if position is None else _position(position, len(sequence), len(sequence) - 1)
-    return sequence[:gone] + sequence[gone + 1 :]
+    index = len(sequence) - 1 if position is None else _position(position, len(sequence), len(sequence) - 1)
+    return sequence[:index] + sequence[index + 1 :]
 
 
 @operator(since=11, dynamic=True)
 def SequenceInsert(sequence: Sequence, tensor: Array, position: Array | None = None) -> Sequence:
     """Insert a tensor before ``position``, by default at the end."""
-    at = len(sequence) if position is None else _position(position, len(sequence), len(sequence))
-    return [*sequence[:at], tensor, *sequence[at:]]
+    index = len(sequence) if position is None else _position(position, len(sequence), len(sequence))
+    return [*sequence[:index], tensor, *sequence[index:]]
 
 
 @operator(since=11, dynamic=True)

@@ -39,16 +39,16 @@ def rows() -> tuple[OperatorRow, ...]:
     names = set(ours).union(("", name) for name in operator_names(""))
     result = []
     for domain, name in sorted(names):
-        of = ours.get((domain, name), [])
-        versions = versions_of(domain, name) or tuple(sorted({version for group in of for version in group}))
-        result.append(OperatorRow(domain, name, versions, tuple(group[0] for group in of)))
+        groups = ours.get((domain, name), [])
+        versions = versions_of(domain, name) or tuple(sorted({version for group in groups for version in group}))
+        result.append(OperatorRow(domain, name, versions, tuple(group[0] for group in groups)))
     return tuple(result)
 
 
-def markdown(of: Iterable[OperatorRow], hardware: Mapping[tuple[str, str], str]) -> str:
+def markdown(table: Iterable[OperatorRow], hardware: Mapping[tuple[str, str], str]) -> str:
     """Format the rows as a table; ``hardware`` says for each (domain, operator) what becomes of it there."""
     lines = ["| operator | opset versions | reference | hardware |", "|---|---|---|---|"]
-    for row in of:
+    for row in table:
         name = f"{row.domain}.{row.name}" if row.domain else row.name
         versions = ", ".join(map(str, row.versions))
         reference = "yes" if row.reference else "no"
