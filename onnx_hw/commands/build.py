@@ -29,11 +29,11 @@ from onnx_hw_tools import tools
 
 @dataclass(frozen=True)
 class Build:
-    """The files of a build and what was found out on the way.
+    """Files of a build, and its report.
 
     Attributes:
-        folder: where everything is.
-        report: as in ``report.json``.
+        folder: folder with everything that was written.
+        report: content of ``report.json``.
         exit_code: OK, or DOES_NOT_FIT where a clock or a rate that was asked for is missed.
     """
 
@@ -61,7 +61,7 @@ def build(
         options: what to build, or the model's path.
         choices: fields of ``BuildOptions`` and numbers of its ``ScheduleRequest`` that take the place of those of
             ``options``: ``multipliers=32, stop_after="route"``.
-        toolchain: who simulates, synthesizes, places and packs.
+        toolchain: functions that simulate, synthesize, place and pack.
 
     Raises:
         UserError: anything the user can mend.
@@ -92,29 +92,29 @@ def build(
 
 
 def _finish(work: BuildState, options: BuildOptions) -> Build:
-    """The build as far as it came, its report written."""
+    """Write the report, and return the build as far as it came."""
     work.account.note(tools=sections.describe_tools(options.stages, work.board))
     work.account.note_file("report", "report.json")
     work.account.note_file("page", PAGE)
-    told = work.account.report
-    work.folder.write("report.json", told.to_json())
-    work.folder.write(PAGE, page(told))
-    return Build(options.folder, told, ExitCode.OK if _keeps_word(work) else ExitCode.DOES_NOT_FIT)
+    report = work.account.report
+    work.folder.write("report.json", report.to_json())
+    work.folder.write(PAGE, page(report))
+    return Build(options.folder, report, ExitCode.OK if _keeps_word(work) else ExitCode.DOES_NOT_FIT)
 
 
 def _keeps_word(work: BuildState) -> bool:
-    """Whether the clock and the rate that were asked for are reached, as far as that is known."""
-    made = work.account.report.synthesis
-    if made is None or made.fmax_mhz is None or made.timing_met:
+    """Return whether the clock and the rate that were asked for are reached, as far as that is known."""
+    synthesis = work.account.report.synthesis
+    if synthesis is None or synthesis.fmax_mhz is None or synthesis.timing_met:
         return True
-    return work.options.scheduling.allows(made.fmax_mhz, work.design.interval)
+    return work.options.scheduling.allows(synthesis.fmax_mhz, work.design.interval)
 
 
 def clamp_stages(options: BuildOptions) -> BuildOptions:
-    """A build for Verilog alone ends with the simulation.
+    """Return the options with the last stage of a build for Verilog alone, which ends with the simulation.
 
     Raises:
-        UserError: the board is unknown; a stage is asked for that there is not.
+        UserError: the board is unknown, or its builds do not have the last stage.
     """
     if not isinstance(find_board(options.board), VerilogBoard) or options.stop_after in Stage.until(Stage.SIMULATE):
         return options

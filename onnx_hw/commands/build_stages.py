@@ -90,7 +90,7 @@ class BuildState:
             self.account.prove(circuit_netlist=proof_chain.open_netlist("`--no-gate-level`"))
 
     def take(self, stage: Stage) -> None:
-        """The next stage; all but the first write into ``folder``."""
+        """Run a stage; all but the first write into ``folder``."""
         with self.account.stage(stage):
             getattr(self, stage.value)()
 
@@ -204,7 +204,7 @@ class BuildState:
         )
 
     def note_bound(self, multipliers: int | None) -> tuple[str, str]:
-        """What kept the design from being faster, in the report; in words: of lanes left over, of the gap."""
+        """Note in the report what bounds the speed; return in words why lanes are unused, and how large the gap is."""
         shell = shell_cells(self.design.network, self.board, self.design.clock_mhz)
         budget = replace(target_budget(self.board, multipliers, shell), mac_lanes=multipliers)
         bound = what_bounds(self.network, self.design, budget)
@@ -256,7 +256,7 @@ class BuildState:
         return self.toolchain.reach(self.design, self.folder.path / "simulation", engine, self.account)
 
     def _waves(self) -> tuple[Path, str] | None:
-        """The circuit's waveforms around a difference, or else from the beginning: file, and the command to see it."""
+        """Write waveforms around a difference, or from the beginning; return the file and the command that shows it."""
         integers = streamed_in(self.design.network, self.given.frames)
         seen = {tensor: array[: self.proof.frames] for tensor, array in integers.items()}
         values = golden.trace(self.design.network, seen)

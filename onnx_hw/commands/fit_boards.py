@@ -1,4 +1,4 @@
-"""On which boards a model fits, and how fast it is there."""
+"""Boards on which a model fits, and its speed there."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from onnx_hw_boards.linked_board import LinkedBoard
 
 @dataclass(frozen=True)
 class BoardFit:
-    """A model on a board.
+    """Result for a model on a board.
 
     Attributes:
-        lanes: products a cycle.
-        frames_per_second: through the board's link, where it has one.
-        limit: what bounds them, ``link`` or ``circuit``.
+        lanes: products per cycle.
+        frames_per_second: rate, through the board's link where it has one.
+        limit: what bounds the rate, ``link`` or ``circuit``.
     """
 
     lanes: int
@@ -37,7 +37,7 @@ class BoardFit:
 
 
 def fit_boards(model: Path, reading: ReadOptions | None = None) -> Iterator[tuple[Board, BoardFit | UserError]]:
-    """Every board with what a build without further options makes there, or why it makes nothing.
+    """Yield every board with the result of a build without further options there, or the reason why there is none.
 
     A float model is tried with assumed scales, as ``flow.check_hardware`` does.
 

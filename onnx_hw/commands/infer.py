@@ -1,6 +1,6 @@
 """Outputs for samples, from a build on its board, or from its chip simulated behind a port.
 
-What only a simulation or a comparison needs is imported there: a board that does not answer is told of sooner.
+Modules that only a simulation or a comparison needs are imported there, so that a silent board is reported sooner.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ AUTO, SIMULATED = "auto", "sim"
 NO_BOARD = "no board at hand? `--port sim` simulates the whole chip instead"
 
 TIMEOUT = 1.5
-"""Seconds without any news."""
+"""Seconds without an answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferOptions:
-    """What ``onnx-hw infer`` was asked to do.
+    """Options of ``onnx-hw infer``.
 
     Attributes:
-        folder: of the build.
+        folder: folder of the build.
         inputs: npz with the samples.
-        port: of the operating system; ``auto`` for the first one at which the design answers, ``sim`` for a simulation
+        port: serial port; ``auto`` for the first one at which the design answers, ``sim`` for a simulation
             of the whole chip.
         check: compare with golden.
     """
@@ -63,14 +63,14 @@ class InferOptions:
 
 @dataclass(frozen=True)
 class Tried:
-    """Where a build was run.
+    """Place where a build was run.
 
     Attributes:
         design: name of its model.
-        board: that it was made for; empty where nothing was compared.
-        digest: of the design, in hexadecimal digits.
-        port: as it was asked for.
-        baud: bits a second.
+        board: board that it was made for; empty where nothing was compared.
+        digest: digest of the design, in hexadecimal digits.
+        port: port that was asked for.
+        baud: bits per second.
     """
 
     design: str
@@ -82,15 +82,15 @@ class Tried:
 
 @dataclass(frozen=True)
 class Inferred:
-    """What came back.
+    """Results of a board.
 
     Attributes:
-        outputs: of the model.
-        frames: how many were sent.
+        outputs: outputs of the model.
+        frames: number of frames that were sent.
         latencies: cycles from a frame's first beat in to its last beat out, of those frames that the chip followed.
         intervals: cycles between the ends of neighbouring frames.
-        faults: of the wire.
-        device: where that was.
+        faults: faults of the wire.
+        device: place where the build was run.
         checked: whether all outputs were compared with golden, and found to be equal.
         timing: the cycles of the first frames against those that the firing law gives; None where it was not asked,
             there are several inputs, or the wire was at fault.
@@ -110,7 +110,7 @@ class Inferred:
 
 
 def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
-    """A build's network run through its link.
+    """Run a build's network through its link.
 
     Raises:
         UserError: there is no such build, its board does not answer, or holds another design; with exit code 4, the
@@ -157,10 +157,10 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
 
 
 def _read(folder: Path) -> HostModel:
-    """What a host knows of a build behind a serial line; ``model.json`` alone will do.
+    """Read what a host knows of a build behind a serial line; ``model.json`` alone is enough.
 
     Raises:
-        UserError: the folder is none of such a build.
+        UserError: the folder is not one of such a build.
         LinkError: the file is of another format.
     """
     try:
@@ -182,7 +182,7 @@ def _read(folder: Path) -> HostModel:
 
 
 def _refused(folder: Path) -> UserError:
-    """Why there is no ``model.json``."""
+    """Return the error that says why there is no ``model.json``."""
     from onnx_hw.report.read import REPORT, read_report
 
     if not (folder / REPORT).is_file():
@@ -196,13 +196,13 @@ def _refused(folder: Path) -> UserError:
         return user_error(
             "no-netlist", "the build must have come to a netlist", where=str(folder), hint=hint, stage="arguments"
         )
-    told = f"the build must be for a board with a serial port; `{report.board.name}` has none"
+    message = f"the build must be for a board with a serial port; `{report.board.name}` has none"
     hint = "`onnx-hw boards` lists those with a UART; `onnx-hw verify` takes samples through this one's simulation"
-    return user_error("no-port", told, where=str(folder), hint=hint, stage="arguments")
+    return user_error("no-port", message, where=str(folder), hint=hint, stage="arguments")
 
 
 def _has_link(report: Report) -> bool:
-    """Whether the board of a build has one; of the user's own, where the build came as far as to tell."""
+    """Return whether the board of a build has a link; for a board of the user's, as far as the build came to know."""
     import onnx_hw_boards
     from onnx_hw_boards.linked_board import LinkedBoard
 
@@ -214,7 +214,7 @@ def _has_link(report: Report) -> bool:
 
 @contextmanager
 def _remade(options: InferOptions, model: HostModel, progress: Progress) -> Iterator[Design | None]:
-    """The design of the build, where something asks for it."""
+    """Yield the design of the build, where something needs it; else None."""
     if options.port != SIMULATED and not options.check and not model.elsewhere:
         yield None
         return
@@ -241,7 +241,7 @@ def _remade(options: InferOptions, model: HostModel, progress: Progress) -> Iter
 def _port(
     options: InferOptions, model: HostModel, design: Design | None, progress: Progress
 ) -> Iterator[tuple[str, float]]:
-    """(name of the port, seconds to wait there)."""
+    """Yield (name of the port, seconds to wait there)."""
     if options.port != SIMULATED:
         yield options.port, TIMEOUT
         return
@@ -271,13 +271,13 @@ def _compare(outputs: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]
             )
 
 
-COMPARED = 32
-"""Frames whose cycles are compared with the law's."""
+MAX_TIMED_FRAMES = 32
+"""Number of frames whose cycles are compared with the firing law."""
 
 
 def _timing(design: Design, link: Link, results: Sequence[FrameResult], faults: Faults) -> LinkTimesCheck | None:
-    """Of the frames before the first one that had to wait for room in the chip's buffer of results."""
-    free = list(takewhile(lambda result: not result.waited, results[:COMPARED]))
+    """Compare the cycles of the frames before the first one that waits for room in the chip's buffer of results."""
+    free = list(takewhile(lambda result: not result.waited, results[:MAX_TIMED_FRAMES]))
     if len(link.inputs) > 1 or not free or free[0].began is None or faults != Faults():
         return None
     from onnx_hw.timing.link_times import BehindALink

@@ -1,4 +1,4 @@
-"""A build's bitstream onto its board: which command does it, and what to say where it cannot."""
+"""Programming of a board: the command for it, and explanations of its failures."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TIMEOUT = 600.0  # seconds; a flash is written in one or two minutes
 
 @dataclass(frozen=True)
 class Programming:
-    """What puts a bitstream on a board.
+    """Command that puts a bitstream on a board.
 
     Attributes:
-        board: its name.
+        board: name of the board.
         command: program and arguments.
-        folder: of the build; the program's output goes there.
-        loader: the program.
+        folder: folder of the build, where the program's output goes.
+        loader: program.
     """
 
     board: str
@@ -45,30 +45,30 @@ class Programming:
 
 
 def programming(folder: Path, *, flash: bool = False, board: str | None = None) -> Programming:
-    """The command that programs a board with the build in a folder.
+    """Return the command that programs a board with the build in a folder.
 
     Args:
         flash: write the flash. Without it nothing is written that outlives a power-off.
-        board: of the build, where that is in a file of the user's.
+        board: file of the build's board, where that is the user's own.
 
     Raises:
-        UserError: there is no bitstream; nothing is known that programs such a board, or only through its flash.
+        UserError: there is no bitstream; no program is known for such a board, or only one for its flash.
     """
-    told = _report(folder)
-    place = _board(told, board)
-    loader = _loader_of(place)
-    bitstream = told.get("files", {}).get("bitstream")
+    report = _report(folder)
+    target = _board(report, board)
+    loader = _loader_of(target)
+    bitstream = report.get("files", {}).get("bitstream")
     if bitstream is None or not (folder / bitstream).is_file():
         raise _refused("no-bitstream", "the build must have a bitstream", folder, "build it without --stop-after")
     arguments = loader.flash if flash else loader.memory
     if arguments is None:
         raise _refused(
             "only-flash",
-            f"`{place.name}` can be programmed through its flash only, which keeps the bitstream",
+            f"`{target.name}` can be programmed through its flash only, which keeps the bitstream",
             folder,
             "--flash writes it",
         )
-    return Programming(place.name, (loader.program, *arguments, str(folder / bitstream)), folder, loader)
+    return Programming(target.name, (loader.program, *arguments, str(folder / bitstream)), folder, loader)
 
 
 def run(wanted: Programming) -> None:
@@ -88,7 +88,7 @@ def run(wanted: Programming) -> None:
 
 
 def _found(loader: Loader) -> tuple[str, ...]:
-    """The program that an environment variable names, on ``PATH``, or beside Python, where wheels put it."""
+    """Find the program, by an environment variable, on ``PATH``, or next to Python, where wheels put it."""
     name, variable = loader.program, loader.program.upper()
     if named := shlex.split(os.environ.get(variable, "")):
         return tuple(named)
@@ -96,7 +96,7 @@ def _found(loader: Loader) -> tuple[str, ...]:
     if found is None:
         raise user_error(
             "loader-missing",
-            f"the program {name} must be there",
+            f"the program {name} must be installed",
             where=f"${variable}, PATH",
             hint=f"get it with {loader.get}",
             stage="tools",
@@ -118,7 +118,7 @@ EXPLAINED = {
     "Can't find iCE FTDI USB device": _ABSENT,
     "unable to open ftdi device": _ABSENT,
 }
-"""What a loader prints, and what it means; the first that is found counts."""
+"""Meanings of what a loader prints; the first text that occurs counts."""
 
 
 def _explained(failure: ToolFailed, name: str) -> UserError | None:
@@ -149,8 +149,8 @@ def _loader_of(board: Board) -> Loader:
     return board.loader
 
 
-def _board(told: Any, file: str | None) -> Board:
-    name = told["board"]["name"]
+def _board(report: Any, file: str | None) -> Board:
+    name = report["board"]["name"]
     if file is not None:
         board = read_board(file)
         if board.name == name:
@@ -159,18 +159,18 @@ def _board(told: Any, file: str | None) -> Board:
     elif name in onnx_hw_boards.names():
         return onnx_hw_boards.board(name)
     else:
-        other = f"the build is for `{name}`, which is none of the boards that come along"
+        other = f"the build is for `{name}`, which is not a board of onnx-hw"
     raise user_error("other-board", other, hint="name its file: --board ./my_board.py", stage="arguments")
 
 
 def _report(folder: Path) -> Any:
     try:
-        told = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-        told["board"]["name"]
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+        report["board"]["name"]
     except (OSError, ValueError, TypeError, KeyError):
         hint = "`onnx-hw build MODEL --board ...` makes one"
         raise _refused("no-build", "the folder must be that of a build", folder, hint) from None
-    return told
+    return report
 
 
 def _refused(code: str, message: str, folder: Path, hint: str) -> UserError:

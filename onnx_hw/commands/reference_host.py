@@ -1,4 +1,4 @@
-"""A build's host, where operators that only the compiler knows stand before or behind the hardware."""
+"""Host of a build with operators before or after the hardware that only the compiler knows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HostByReference(HostModel):
 
     @classmethod
     def with_(cls, model: HostModel, network: Network) -> HostByReference:
-        """The same, with the network that the build was made of."""
+        """Return the same host model with the network that the build was made of."""
         return cls(model.name, model.link, model.baud, model.inputs, model.outputs, model.data, network=network)
 
     def head(self, values: dict[str, np.ndarray]) -> None:

@@ -29,7 +29,7 @@ CHIP = (*NETWORK, Stage.SCHEDULE, Stage.ASSEMBLE)
 
 
 def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
-    """The model's outputs for samples.
+    """Compute the model's outputs for samples.
 
     Raises:
         UserError, ToolMissing, ToolFailed: as ``build``.
@@ -57,7 +57,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
 
 
 def _by_board(options: RunOptions, progress: Progress) -> Outputs:
-    """The chip that a build makes, without one."""
+    """Compute the outputs by a simulation of the chip."""
     work = BuildState(options.build(), progress)
     require_link(work.board)
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
@@ -69,7 +69,7 @@ def _by_board(options: RunOptions, progress: Progress) -> Outputs:
 
 
 def _by_reference(options: RunOptions) -> Outputs:
-    """No circuit is asked for, so nothing has to be possible in one: a batch stays a batch."""
+    """Compute the outputs by the model as written. It need not be possible in a circuit; a batch stays a batch."""
     find_board(options.board)
     model = flow.read(options.model, options.reading)
     _, batch = split_batch(model)

@@ -1,4 +1,4 @@
-"""A board that is simulated: its whole chip, bit by bit at its link, behind a port of this machine.
+"""Simulation of a board: its whole chip, bit by bit at its link, behind a port of this machine.
 
 The driver in front of it is the one that users have.
 """
@@ -30,12 +30,12 @@ from onnx_hw_link.host_model import HostModel
 
 WHERE = "--engine board"
 TIMEOUT = 120.0
-"""Seconds without any news; a simulated chip is some hundred times slower than a real one."""
+"""Seconds without an answer; a simulated chip is some hundred times slower than a real one."""
 
 
 @contextmanager
 def simulated_board(design: Design, model: HostModel, folder: BuildFolder, progress: Progress) -> Iterator[str]:
-    """The name of the port.
+    """Yield the name of the port.
 
     Args:
         model: what a host knows of the build.
@@ -70,7 +70,7 @@ def on_simulated_board(
     folder: BuildFolder,
     progress: Progress,
 ) -> dict[str, np.ndarray]:
-    """The model's outputs by name, (frames, *shape).
+    """Return the model's outputs by name, (frames, *shape).
 
     Args:
         frames: by graph input, (frames, *shape).

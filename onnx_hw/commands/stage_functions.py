@@ -1,4 +1,4 @@
-"""Who does the stages of a build that other programs do."""
+"""Functions that do the stages of a build."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from onnx_hw.runtime.build_folder import Made
 
 @dataclass(frozen=True)
 class StageFunctions:
-    """The stages that other programs do; ``flow``'s own, unless somebody has others. ``reach`` and
-    ``emit`` are none: they belong to the simulation.
+    """Functions of the stages that other programs do: those of ``flow``, or others for a test or a run. ``reach`` and
+    ``emit`` are not stages: they belong to the simulation.
     """
 
     simulate: Callable[..., Proof] = flow.simulate

@@ -1,4 +1,4 @@
-"""The proof of a build once more: with a user's own data, and as many frames as they have time for."""
+"""Proof of a build once more, with a user's own data, and with more frames."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
 
 RANDOM_FRAMES = 1000
-"""Where nobody says how many."""
+"""Number of random frames where no number is given."""
 
-FEW = 2
-"""Shards that are not worth a process."""
+MAX_SHARDS_INLINE = 2
+"""Number of shards that are not worth another process."""
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What was compared, and found to agree.
+    """Comparison that found no difference.
 
     Attributes:
-        engine: who simulated.
-        frames: streamed; ``samples`` different ones of a user, 0 where they were random.
+        engine: simulator.
+        frames: frames that were streamed; ``samples`` are different ones of a user, 0 where they were random.
         runs: shards, each from reset and with stalls of its own.
-        values, firings: compared with golden, with the timing.
-        seconds: of the simulation and its comparison.
+        values, firings: numbers of values compared with golden, of firings compared with the timing.
+        seconds: time of the simulation and its comparison.
         labelled, golden_right, circuit_right: samples with labels, and right answers to them.
     """
 
@@ -87,8 +87,8 @@ def verify(options: VerifyOptions, progress: Progress | None = None) -> Verified
     asked = options_of(report, options.folder)
     check_files(report, asked)
     if options.scheduler is not None and asked.board.endswith(".py"):
-        told = "workers elsewhere must know the board: a board of your own is a file of this machine"
-        raise user_error("argument", told, where="--scheduler", hint="leave out --scheduler", stage="arguments")
+        message = "workers elsewhere must know the board: a board of your own is a file of this machine"
+        raise user_error("argument", message, where="--scheduler", hint="leave out --scheduler", stage="arguments")
     progress = progress or Silent()
     with opened(options.folder) as folder:
         work = BuildState(asked, progress)
@@ -112,18 +112,18 @@ def check_files(report: Report, options: BuildOptions) -> None:
         path: Path = getattr(options, name)
         now = sha256(path)
         if now is None or known.get(name) != now:
-            told = "it is not there any more" if now is None else "it has other contents now"
-            message = f"`{name}` must be the file that the build was made of; {told}"
+            change = "it does not exist any more" if now is None else "it has other contents now"
+            message = f"`{name}` must be the file that the build was made of; {change}"
             problems.append(Problem("file-changed", message, str(path), "put it back, or build again"))
     if problems:
         raise UserError(*problems)
 
 
 def design_of(report: Report, work: BuildState, folder: BuildFolder) -> Design:
-    """The design of the build, made again; that its circuit is the same, too, ``_proven`` sees.
+    """Make the design of the build again. ``_proven`` checks that its circuit is the same, too.
 
     Raises:
-        UserError: it is another one.
+        UserError: it is another design.
     """
     assert report.design is not None
     foldings, _ = read_foldings(folder.path / "folding.toml", insert_forks(work.network))
@@ -167,7 +167,7 @@ def _proven(
     wanted = options.frames or count or RANDOM_FRAMES
     shards = shards_of(design, wanted)
     bench = ShardBench(uuid4().hex, design, options.stalls, options.engine, folder.path)
-    alone = options.scheduler is None and (options.jobs == 1 or len(shards) <= FEW)
+    alone = options.scheduler is None and (options.jobs == 1 or len(shards) <= MAX_SHARDS_INLINE)
 
     def filled() -> Iterator[Shard]:
         for shard in shards:

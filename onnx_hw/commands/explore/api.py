@@ -16,14 +16,14 @@ from onnx_hw.runtime.workers.executors import Workers
 def explore_with_executor(
     network: Network, grid: ChoiceGrid, executor: Executor, *, store: Store | None = None, limits: Limits | None = None
 ) -> tuple[ExploreRow, ...]:
-    """What becomes of every choice of a grid: see ``onnx_hw.commands.explore.explore``.
+    """Explore every choice of a grid: see ``onnx_hw.commands.explore.explore``.
 
     Args:
-        executor: who does the work; its workers share the store.
+        executor: executor whose workers share the store.
         store: of results, None for the user's.
 
     Raises:
-        UserError: nobody of the executor is left.
+        UserError: no worker of the executor is left.
         ToolMissing: a program is not there.
     """
     place, width = store or user_store(), getattr(executor, "_max_workers", None) or os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Many builds of a model at once: what comes of every combination of a few settings."""
+"""Many builds of a model at once: the results of every combination of a few settings."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ UNTIL = (Stage.SCHEDULE, Stage.SYNTHESIZE, Stage.ROUTE, Stage.PACK)
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreOptions:
-    """What ``onnx-hw explore`` was asked to do.
+    """Options of ``onnx-hw explore``.
 
     Attributes:
-        like: a build; the grid's settings take the place of its own.
-        grid: what is tried.
-        limits: where to stop.
-        jobs: at once; None for one a processor.
+        like: options of a build, in which the grid's settings replace its own.
+        grid: settings to try.
+        limits: conditions to stop.
+        jobs: jobs at once; None for one per processor.
         scheduler: address of a dask scheduler, whose workers do it; None for this machine.
     """
 
@@ -44,16 +44,16 @@ class ExploreOptions:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises ``UserError`` for numbers that are none, and what cannot be together."""
+        """Raise ``UserError`` for numbers out of range, and for options that exclude each other."""
         problems = []
         if self.jobs is not None and self.jobs < 1:
             problems.append(Problem("argument", f"there must be at least one job, not {self.jobs}", "--jobs"))
         if self.limits.until not in UNTIL:
-            told = f"it must stop after one of {', '.join(UNTIL)}, not {self.limits.until}"
-            problems.append(Problem("argument", told, "--until"))
+            message = f"it must stop after one of {', '.join(UNTIL)}, not {self.limits.until}"
+            problems.append(Problem("argument", message, "--until"))
         if self.scheduler is not None and any(board.endswith(".py") for board in self.grid.boards):
-            told = "workers elsewhere must know the boards: a board of your own is a file of this machine"
-            problems.append(Problem("argument", told, "--board", "leave out --scheduler"))
+            message = "workers elsewhere must know the boards: a board of your own is a file of this machine"
+            problems.append(Problem("argument", message, "--board", "leave out --scheduler"))
         if problems:
             raise UserError(*problems)
 
@@ -70,10 +70,10 @@ def explore_model(
     """Try every choice of the grid; ``explore.json`` and ``explore.html`` are written, also when it is interrupted.
 
     Args:
-        changed: told of all rows whenever one has changed.
+        changed: called with all rows whenever one has changed.
 
     Raises:
-        UserError: anything the user can mend; a choice that cannot be built is none, its row says why.
+        UserError: anything the user can mend; not for a choice that cannot be built, whose row says why.
         ToolMissing: a program is not there.
     """
     import time
@@ -109,7 +109,7 @@ def explore_model(
 
 
 class Networks:
-    """The network of a choice: one for each setting of how floats become integers."""
+    """Networks of the choices: one for each setting of how floats become integers."""
 
     def __init__(self, like: BuildOptions, progress: Progress) -> None:
         self.like, self.progress, self.name = like, progress, like.model.stem

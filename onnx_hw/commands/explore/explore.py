@@ -44,13 +44,13 @@ __all__ = ["Limits", "Tally", "explore"]
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Where to stop.
+    """Conditions to stop.
 
     Attributes:
         until: last stage: schedule (arithmetic alone), synthesize, route or pack.
         clock_mhz: a design that reaches it needs no further seeds.
-        seconds: after which nothing goes on.
-        everything: also what is dominated by estimate.
+        seconds: time after which nothing is started, and everything is stopped.
+        everything: also build designs that another one dominates by estimate.
     """
 
     until: Stage = Stage.PACK
@@ -61,7 +61,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class _Job:
-    """A call of a worker, and who gets its result."""
+    """Call of a worker, and the function that gets its result."""
 
     call: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -78,15 +78,15 @@ def explore(
     changed: Callable[[tuple[ExploreRow, ...]], None] = lambda rows: None,
     tally: Tally | None = None,
 ) -> tuple[ExploreRow, ...]:
-    """What becomes of every choice.
+    """Build every choice, and return its row.
 
-    What the store has is not made again, so that an exploration that was interrupted goes on where it was.
+    Results in the store are not made again, so that an exploration that was interrupted continues.
 
     Args:
-        network: of a choice.
-        choices: with the command that builds each.
-        store: where the results are kept.
-        changed: told of all rows whenever one has changed.
+        network: returns the network of a choice.
+        choices: choices, each with the command that builds it.
+        store: store of the results.
+        changed: called with all rows whenever one has changed.
 
     Raises:
         UserError: no worker is left.
@@ -141,14 +141,14 @@ class _Exploration:
         return with_front(self.rows)
 
     def _designs(self) -> dict[Choice, tuple[int, ...]]:
-        """Rows, from 0, of every design: its seeds."""
+        """Return the rows of every design, from 0: one for each seed."""
         found: dict[Choice, list[int]] = {}
         for row in self.rows:
             found.setdefault(row.choice.design, []).append(row.number - 1)
         return {design: tuple(rows) for design, rows in found.items()}
 
     def _still(self, rows: tuple[int, ...]) -> Callable[[], bool]:
-        """Whether one of them has not ended, when it is asked."""
+        """Return a function that says whether one of the rows has not ended yet."""
         return lambda: any(self.rows[k].state not in ENDED for k in rows)
 
     def _change(self, rows: Iterable[int], **what: Any) -> None:
@@ -157,7 +157,7 @@ class _Exploration:
         self.changed(with_front(self.rows))
 
     def _promise(self, design: Choice, depth: int, seed: int = 0) -> tuple[float, ...]:
-        """Small for what should be done first: what has come far, then the fastest and the smallest design."""
+        """Return the order of a job: small for designs that have come far, then for fast and small ones."""
         planned = self.plans[design]
         return -depth, planned.interval / planned.clock_mhz, planned.estimate.lut, seed
 
@@ -165,7 +165,7 @@ class _Exploration:
         heapq.heappush(self.ready, (promise, next(self.numbers), job))
 
     def _work(self) -> None:
-        """Until nothing is left to do, or the time is over."""
+        """Run jobs until nothing is left to do, or the time is over."""
         while self.ready or self.running:
             while self.ready and len(self.running) < self.workers.width:
                 job = heapq.heappop(self.ready)[2]
@@ -235,7 +235,7 @@ class _Exploration:
         self._ask(task, rows, self._promise(design, 1), _then(self._synthesized, design, rows, found))
 
     def _ask(self, task: Task, rows: tuple[int, ...], promise: tuple[float, ...], then: Callable[[Made], None]) -> None:
-        """Have a task run, once for all rows that want it."""
+        """Run a task once for all rows that want it."""
         clients = self.asked.setdefault(task, [])
         clients.append((rows, then))
         if len(clients) == 1:

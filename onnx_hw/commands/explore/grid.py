@@ -1,4 +1,4 @@
-"""What is tried: every combination of a few settings."""
+"""Grid of choices: every combination of a few settings."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _request(multipliers: int | None, fps: float | None, clock_mhz: float | None
 
 
 def command(model: Path, asked: BuildOptions, choice: Choice) -> str:
-    """The line that builds a choice."""
+    """Return the command line that builds a choice."""
     words = ["onnx-hw", "build", str(model), *choice.arguments()]
     for option, path in (("--calibration", asked.calibration), ("--inputs", asked.inputs)):
         if path is not None:

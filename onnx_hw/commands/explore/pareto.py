@@ -1,4 +1,4 @@
-"""What is better than what: fewer cells and more frames, everything at once."""
+"""Pareto front: fewer cells and more frames, in every respect at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def front(costs: Sequence[Sequence[float]]) -> list[bool]:
-    """Which of several things nothing else dominates.
+    """Return which of several things nothing else dominates.
 
     One dominates another if it costs no more in any respect, and less in one. Of equals, all or none are in front.
 
@@ -22,7 +22,7 @@ def front(costs: Sequence[Sequence[float]]) -> list[bool]:
 
 
 def knee(costs: Sequence[Sequence[float]]) -> int | None:
-    """The one that lies nearest to the best of every respect, each scaled to what occurs; None of none.
+    """Return the thing nearest to the best of every respect, each scaled to its range; None where there is nothing.
 
     Args:
         costs: (things, respects), of those in front.

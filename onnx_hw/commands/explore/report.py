@@ -30,7 +30,7 @@ def write_explored(made: Explored, model: str, folder: BuildFolder) -> None:
 
 
 def as_json(made: Explored, model: str) -> str:
-    """The text of ``explore.json``: every row with its command, cells, clock and bitstream."""
+    """Return the text of ``explore.json``: every row with its command, cells, clock and bitstream."""
     rows = []
     for row in made.rows:
         data = asdict(row)
@@ -43,7 +43,7 @@ def as_json(made: Explored, model: str) -> str:
 
 
 def ordered(rows: Sequence[ExploreRow]) -> list[ExploreRow]:
-    """The best first: those in front, what was routed, what is on its way, what has ended."""
+    """Return the rows with the best first: the front, routed rows, rows under way, rows that have ended."""
 
     def key(row: ExploreRow) -> tuple[Any, ...]:
         rate = row.frames_per_second or 0.0
@@ -53,7 +53,7 @@ def ordered(rows: Sequence[ExploreRow]) -> list[ExploreRow]:
 
 
 def said(row: ExploreRow) -> str:
-    """How far a row has come, in few words."""
+    """Return how far a row has come, in few words."""
     if row.why:
         return f"{row.state}: {row.why}"
     missed = row.fmax_mhz is not None and row.frames_per_second is None
@@ -66,7 +66,7 @@ _WAYS = (("lut", "LUT4"), ("dsp", "multipliers"), ("bram", "block RAMs"))
 
 
 def page(made: Explored, model: str) -> str:
-    """The text of ``explore.html``."""
+    """Return the text of ``explore.html``."""
     done = [row for row in made.rows if row.frames_per_second and row.cells]
     pictures = [_picture(done, field, name) for field, name in _WAYS] if done else []
     rows = [(row, said(row)) for row in ordered(made.rows)]

@@ -10,7 +10,7 @@ from onnx_hw.commands.explore.row import ExploreRow
 
 @dataclass
 class Tally:
-    """What it took: tasks run, and found in the store, by stage; bytes of parcels to and from workers."""
+    """Counts of tasks that were run and that were in the store, by stage; bytes of parcels to and from workers."""
 
     run: dict[str, int] = field(default_factory=dict)
     cached: dict[str, int] = field(default_factory=dict)
@@ -20,13 +20,13 @@ class Tally:
 
 @dataclass(frozen=True)
 class Explored:
-    """What came of it.
+    """Result of an exploration.
 
     Attributes:
-        folder: with ``explore.json`` and ``explore.html``.
-        rows: of every choice.
-        tally: what it took.
-        seconds: of everything.
+        folder: folder with ``explore.json`` and ``explore.html``.
+        rows: row of every choice.
+        tally: work that it took.
+        seconds: time that it took.
     """
 
     folder: Path

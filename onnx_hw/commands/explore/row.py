@@ -1,4 +1,4 @@
-"""What became of one choice."""
+"""Row of an exploration: what is known of one choice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENDED = frozenset({State.REFUSED, State.SAME, State.DOMINATED, State.TOO_BIG, St
 
 @dataclass(frozen=True)
 class ExploreRow:
-    """A choice, and what is known of it.
+    """Choice, and what is known of it.
 
     Attributes:
         number: of the row, from 1.
@@ -67,12 +67,12 @@ class ExploreRow:
 
     @property
     def cells(self) -> Cells | None:
-        """As good as they are known."""
+        """Cells that synthesis counts, or else the estimate."""
         return self.used or self.estimate
 
 
 def with_front(rows: Iterable[ExploreRow]) -> tuple[ExploreRow, ...]:
-    """The rows, those in front marked: of rows that were routed or, where none was, of those that were planned."""
+    """Return the rows with the front marked: of the routed rows or, where there are none, of the planned ones."""
     rows = tuple(rows)
     done = [row for row in rows if row.frames_per_second is not None and row.state not in ENDED and row.cells]
     routed = [row for row in done if row.fmax_mhz is not None]
@@ -86,5 +86,5 @@ def with_front(rows: Iterable[ExploreRow]) -> tuple[ExploreRow, ...]:
 
 
 def costs_of(cells: Cells, seconds: float) -> tuple[float, ...]:
-    """What should be small."""
+    """Return the quantities that should be small."""
     return seconds, cells.lut, cells.dsp, cells.bram

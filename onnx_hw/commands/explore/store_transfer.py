@@ -32,12 +32,12 @@ class Parcel:
 
     @property
     def size(self) -> int:
-        """Bytes that travel."""
+        """Number of bytes that travel."""
         return sum(map(len, self.files.values()))
 
 
 def pack(store: Store, stage: str, digest: str) -> Parcel:
-    """An entry that the store has.
+    """Return an entry of the store.
 
     Raises:
         KeyError: it does not.

@@ -27,10 +27,10 @@ SOURCES = {
     Stage.ROUTE: synthesize.STAGE,
     Stage.PACK: route.STAGE,
 }
-"""What a task reads from the store, by its stage."""
+"""Stage of the entry that a task reads from the store, by the task's stage."""
 
 RESULTS = {Stage.SYNTHESIZE: synthesize.STAGE, Stage.ROUTE: route.STAGE, Stage.PACK: route.BITSTREAM_STAGE}
-"""What a task puts into the store, by its stage."""
+"""Stage of the entry that a task puts into the store, by the task's stage."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Task:
 
 
 def versions(stage: Stage, board: Board) -> dict[str, str]:
-    """Of the programs of this machine that the stage needs.
+    """Return the versions of the programs on this machine that the stage needs.
 
     Raises:
         ToolMissing: one is not there.

@@ -1,4 +1,4 @@
-"""What workers do: functions of values, called in this process, in another, or on another machine."""
+"""Functions of a worker, called in this process, in another one, or on another machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from onnx_hw_boards.linked_board import LinkedBoard
 
 @dataclass(frozen=True)
 class Failed:
-    """Work that cannot be done, in one sentence."""
+    """Reason why work cannot be done, in one sentence."""
 
     why: str
     kind: str = ""  # code of the problem
@@ -33,11 +33,11 @@ class Failed:
 
 @dataclass(frozen=True)
 class PlannedDesign:
-    """A design, by arithmetic alone.
+    """Design, by arithmetic alone.
 
     Attributes:
-        estimate: cells.
-        most_fps: frames a second that its link carries; None without one.
+        estimate: estimated cells.
+        most_fps: frames per second that the link carries; None without a link.
     """
 
     design: Design
@@ -50,10 +50,10 @@ class PlannedDesign:
 
 @dataclass(frozen=True)
 class StoredCircuit:
-    """What synthesis and routing begin with.
+    """Circuit with which synthesis and routing begin.
 
     Attributes:
-        rtlil: compressed.
+        rtlil: compressed RTLIL.
     """
 
     rtlil: bytes
@@ -86,7 +86,7 @@ class Done:
 
 
 def plan(network: Network, choice: Choice) -> PlannedDesign | Failed:
-    """The design of a choice."""
+    """Return the design of a choice."""
     try:
         board = find_board(choice.board)
         request = with_folding_file(choice.scheduling, choice.folding, network)
@@ -100,7 +100,7 @@ def plan(network: Network, choice: Choice) -> PlannedDesign | Failed:
 
 
 def circuit(design: Design) -> StoredCircuit | Failed:
-    """The circuit of a design."""
+    """Return the circuit of a design."""
     try:
         netlist = netlist_of(design)
     except UserError as error:
