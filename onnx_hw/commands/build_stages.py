@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,13 @@ from onnx_hw.assemble.host_model_file import write_host_model
 from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
+from onnx_hw.commands.stage_messages import (
+    quantization_fact,
+    quantization_warnings,
+    route_warnings,
+    schedule_fact,
+    schedule_warnings,
+)
 from onnx_hw.export.shells import write_shell
 from onnx_hw.implement.check_fit import check_fit
 from onnx_hw.implement.route import BITSTREAM, RouteResult
@@ -26,8 +33,8 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.ir.network import Network
-from onnx_hw.messages.text import file_name, short
-from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import count_dynamic_scales, require_samples
+from onnx_hw.messages.text import file_name
+from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import require_samples
 from onnx_hw.onnx.canonicalize.unbatch import split_batch
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.prove.circuit import prove as simulation
@@ -37,7 +44,6 @@ from onnx_hw.prove.circuit.gate_level import difference_error as netlist_error
 from onnx_hw.prove.circuit.outputs import circuit_outputs
 from onnx_hw.prove.circuit.prove import Proof, compiles
 from onnx_hw.prove.model.compare import compare
-from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import sqnr_of_blockwise_weights
 from onnx_hw.quantization.quantize import PreparedModel, prepare_model, quantize_model
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
@@ -94,6 +100,11 @@ class BuildState:
         with self.account.stage(stage):
             getattr(self, stage.value)()
 
+    def warn(self, warnings: Iterable[tuple[str, str]]) -> None:
+        """Report warnings: message and hint of each."""
+        for message, hint in warnings:
+            self.account.warn(message, hint)
+
     def read(self) -> None:
         self.account.note(asked=sections.describe_build_request(self.options))
         model = flow.read(self.options.model, self.options.reading)
@@ -108,37 +119,13 @@ class BuildState:
         labels = self.given.labels if data is self.given.frames else self.given.calibration_labels
         ranges = None if data is None else SampleRanges(data, (scheme or DEFAULT).ranges, labels)
         made = quantize_model(prepared, ranges, scheme)
-        if made.chosen and made.brings:
-            told = ", ".join(f"{short(name)} ({said})" for name, said in made.chosen.items())
-            account.warn(f"hardware needs integers for {told}", "their scales come from the samples")
-        elif frozen := count_dynamic_scales(self.model):
-            told = (
-                f"{frozen} scales, which the model chooses for each sample anew, are those of the samples from now on"
-            )
-            account.warn(told, "give samples like the data with --calibration")
-        elif self.options.calibration is not None and made.brings:
-            account.warn("the model brings its scales: --calibration has no effect", "leave it out")
-        if losses := sqnr_of_blockwise_weights(self.model, (scheme or DEFAULT).weights):
-            told = f"the weights of {len(losses)} nodes are in blocks whose scales have no common step"
-            account.warn(
-                f"{told}: they get new integers, {min(losses.values()):.0f} dB where they lose most",
-                "--bits weights=12 loses less",
-            )
-        if unsure := [name for name, span in made.ranges.items() if span.saturation > span.rounding]:
-            told = (
-                f"{len(unsure)} of {len(made.ranges)} values are expected to lose more to saturation than to rounding"
-            )
-            account.warn(f"{told}, `{short(unsure[0])}` first", "give more samples with --calibration, like the data")
+        calibrated = self.options.calibration is not None
+        self.warn(quantization_warnings(self.model, made, scheme, calibrated=calibrated))
         if made.widths is not None:
             self.folder.write("precision.toml", format_precision_file(made.widths.scheme))
             account.note_file("precision", "precision.toml")
         self.network = made.network
-        widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
-        fact = f"int{widths[0]} data, {len(self.network.nodes)} operators"
-        if not made.brings:
-            fact += f"; calibrated with {frame_count(data or {})} samples"
-        if made.widths is not None:
-            fact += f", {made.widths}"
+        fact = quantization_fact(made, frame_count(data or {}))
         account.say(fact)
         self.folder.write("network.txt", f"{self.network!r}\n")
         account.note(model=sections.describe_model(self.model, self.network))
@@ -172,10 +159,6 @@ class BuildState:
     def schedule(self) -> None:
         request = with_folding_file(self.options.scheduling, self.options.folding, self.network)
         self.design = flow.schedule(self.network, self.options.board, request)
-        full = excess_over_target(self.design, request.multipliers)
-        if full:
-            hint = "routing may take long, or miss the clock"
-            self.account.warn(f"the chip is fuller than is comfortable: {full}", hint)
         chosen = {node.name: self.design.foldings[node.name] for node in insert_forks(self.network).nodes}
         self.folder.write("design.txt", f"{self.design!r}\n")
         self.folder.write("folding.toml", to_text(self.design, chosen))
@@ -183,10 +166,7 @@ class BuildState:
             self.folder.write("orders.json", orders)
             self.account.note_file("orders", "orders.json")
         planned = sections.describe_plan(self.design, request)
-        if planned.interval_cycles > self.design.interval:
-            slow = f"{planned.interval_cycles:,} cycles a frame instead of {self.design.interval:,}"
-            hint = "larger depths under [fifo], or none there"
-            self.account.warn(f"FIFOs are too shallow for full rate: {slow}", hint)
+        self.warn(schedule_warnings(self.design, planned, excess_over_target(self.design, request.multipliers)))
         self.account.note(
             io=sections.describe_ports(self.design),
             design=planned,
@@ -198,10 +178,7 @@ class BuildState:
         busy = serial is not None and serial.limit == "link"
         free = request.wants_fastest and not busy
         unused, above = self.note_bound(request.multipliers) if free else ("", "")
-        self.account.say(
-            f"{len(planned.nodes)} cores, {planned.lanes} lanes{unused}, {planned.interval_cycles:,} cycles a frame "
-            f"({planned.mac_efficiency:.0%} busy{above}); {short(planned.bottleneck.name)} sets the pace"
-        )
+        self.account.say(schedule_fact(planned, unused, above))
 
     def note_bound(self, multipliers: int | None) -> tuple[str, str]:
         """Note in the report what bounds the speed; return in words why lanes are unused, and how large the gap is."""
@@ -267,11 +244,10 @@ class BuildState:
 
     def synthesize(self) -> None:
         self.synthesized = self.toolchain.synthesize(self.netlist, self.folder, self.account)
-        used = self.synthesized.used
         self.account.running.cached = self.synthesized.made.cached
-        self.account.say(f"{used.lut:,} LUT4, {used.ff:,} flip-flops, {used.dsp} multipliers, {used.bram} block RAMs")
+        self.account.say(str(self.synthesized))
         self.account.note(synthesis=sections.describe_synthesis(self.synthesized, design=self.design))
-        check_fit(used, self.board)
+        check_fit(self.synthesized.used, self.board)
 
     def gates(self) -> None:
         account = self.account
@@ -292,23 +268,14 @@ class BuildState:
         account.prove(circuit_netlist=proof_chain.circuit_netlist(found))
         if not found.agrees:
             raise netlist_error(found)
-        account.say(f"{found.cells:,} cells, {found.runs} runs, {found.frames} frames: as golden and timing say")
+        account.say(str(found))
 
     def route(self) -> None:
-        clock_mhz = self.netlist.clock_mhz
         self.routed = self.toolchain.route(self.synthesized, self.netlist, self.folder, self.account, self.options.seed)
         self.account.running.cached = self.routed.made.cached
-        verdict = "PASS" if self.routed.timing_met else "MISSED"
-        self.account.say(f"{self.routed.fmax_mhz:.1f} MHz ({verdict} at {clock_mhz:g} MHz)")
+        self.account.say(str(self.routed))
         self.account.note(synthesis=sections.describe_synthesis(self.synthesized, self.routed, self.design))
-        if not self.routed.timing_met:
-            reached, rate = f"{self.routed.fmax_mhz:.1f} MHz, not {clock_mhz:g} MHz", ""
-            if not self.options.scheduling.wants_fastest:
-                rate = f", hence {self.routed.fmax_mhz * 1e6 / self.design.interval:,.1f} frames a second"
-            self.account.warn(
-                f"the circuit reaches {reached}{rate}",
-                f"run it at {int(self.routed.fmax_mhz)} MHz, or use fewer lanes (--multipliers)",
-            )
+        self.warn(route_warnings(self.routed, self.design, self.options.scheduling))
 
     def pack(self) -> None:
         place = self.folder.path / f"{file_name(self.model.name)}{self.board.family.packing.suffix}"

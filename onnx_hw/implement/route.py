@@ -57,6 +57,10 @@ class RouteResult:
     def timing_met(self) -> bool:
         return self.fmax_mhz >= self.target_mhz
 
+    def __str__(self) -> str:
+        verdict = "PASS" if self.timing_met else "MISSED"
+        return f"{self.fmax_mhz:.1f} MHz ({verdict} at {self.target_mhz:g} MHz)"
+
 
 def route(
     build: BuildFolder,

@@ -44,6 +44,10 @@ class SynthesisResult:
     mapper: str
     made: Made
 
+    def __str__(self) -> str:
+        used = self.used
+        return f"{used.lut:,} LUT4, {used.ff:,} flip-flops, {used.dsp} multipliers, {used.bram} block RAMs"
+
 
 def synthesize(
     build: BuildFolder,

@@ -76,6 +76,10 @@ class GateLevel:
     def agrees(self) -> bool:
         return self.wrong == 0
 
+    def __str__(self) -> str:
+        verdict = "as golden and timing say" if self.agrees else f"{self.wrong} differences"
+        return f"{self.cells:,} cells, {self.runs} runs, {self.frames} frames: {verdict}"
+
     def __repr__(self) -> str:
         return f"GateLevel: {self.cells:,} cells, {self.frames} frames in {self.runs} runs, {self.wrong} wrong"
 

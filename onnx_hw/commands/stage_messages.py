@@ -1,0 +1,96 @@
+"""Messages of a build's stages: facts for the terminal, and warnings with a hint, made of the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnx_hw.implement.route import RouteResult
+from onnx_hw.ir.design import Design
+from onnx_hw.messages.text import short
+from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import count_dynamic_scales
+from onnx_hw.onnx.graph.model import Model
+from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import sqnr_of_blockwise_weights
+from onnx_hw.quantization.quantize import Quantized
+from onnx_hw.quantization.scheme import DEFAULT, Scheme
+from onnx_hw.report.model import DesignSection
+from onnx_hw.runtime.schedule_request import ScheduleRequest
+
+Warned = tuple[str, str]
+"""Message and hint of a warning."""
+
+
+def quantization_warnings(
+    model: Model, quantized: Quantized, scheme: Scheme | None, *, calibrated: bool
+) -> Iterator[Warned]:
+    """Yield what a user should know of the integers that were chosen.
+
+    Args:
+        model: model of one frame, before quantization.
+        calibrated: whether samples for calibration were given.
+    """
+    if quantized.chosen and quantized.brings:
+        values = ", ".join(f"{short(name)} ({reason})" for name, reason in quantized.chosen.items())
+        yield f"hardware needs integers for {values}", "their scales come from the samples"
+    elif count := count_dynamic_scales(model):
+        message = f"{count} scales, which the model chooses for each sample anew, are now fixed to those of the samples"
+        yield message, "give samples like the data with --calibration"
+    elif calibrated and quantized.brings:
+        yield "the model brings its scales: --calibration has no effect", "leave it out"
+    if losses := sqnr_of_blockwise_weights(model, (scheme or DEFAULT).weights):
+        message = f"the weights of {len(losses)} nodes are in blocks whose scales have no common step"
+        worst = f"{min(losses.values()):.0f} dB where they lose most"
+        yield f"{message}: they get new integers, {worst}", "--bits weights=12 loses less"
+    if unsure := [name for name, span in quantized.ranges.items() if span.saturation > span.rounding]:
+        message = f"{len(unsure)} of {len(quantized.ranges)} values are expected to lose more to saturation than to"
+        hint = "give more samples with --calibration, like the data"
+        yield f"{message} rounding, `{short(unsure[0])}` first", hint
+
+
+def quantization_fact(quantized: Quantized, samples: int) -> str:
+    """Return bits, operators, and where the scales come from.
+
+    Args:
+        samples: number of samples for calibration.
+    """
+    network = quantized.network
+    bits = min(tensor.dtype.bits for tensor in network.tensors.values() if tensor.dtype.bits <= 16)
+    calibrated = "" if quantized.brings else f"; calibrated with {samples} samples"
+    searched = "" if quantized.widths is None else f", {quantized.widths}"
+    return f"int{bits} data, {len(network.nodes)} operators{calibrated}{searched}"
+
+
+def schedule_warnings(design: Design, planned: DesignSection, excess: str) -> Iterator[Warned]:
+    """Yield what a user should know of a design.
+
+    Args:
+        excess: what the design takes more of than a comfortable share; empty if nothing.
+    """
+    if excess:
+        yield f"the chip is fuller than is comfortable: {excess}", "routing may take long, or miss the clock"
+    if planned.interval_cycles > design.interval:
+        slow = f"{planned.interval_cycles:,} cycles a frame instead of {design.interval:,}"
+        yield f"FIFOs are too shallow for full rate: {slow}", "larger depths under [fifo], or none there"
+
+
+def schedule_fact(planned: DesignSection, unused: str, above: str) -> str:
+    """Return cores, lanes and cycles.
+
+    Args:
+        unused: why lanes are unused, or empty.
+        above: how far the interval is above its bound, or empty.
+    """
+    return (
+        f"{len(planned.nodes)} cores, {planned.lanes} lanes{unused}, {planned.interval_cycles:,} cycles a frame "
+        f"({planned.mac_efficiency:.0%} busy{above}); {short(planned.bottleneck.name)} sets the pace"
+    )
+
+
+def route_warnings(routed: RouteResult, design: Design, request: ScheduleRequest) -> Iterator[Warned]:
+    """Yield the warning that the clock is missed."""
+    if routed.timing_met:
+        return
+    rate = "" if request.wants_fastest else f", hence {routed.fmax_mhz * 1e6 / design.interval:,.1f} frames a second"
+    yield (
+        f"the circuit reaches {routed.fmax_mhz:.1f} MHz, not {routed.target_mhz:g} MHz{rate}",
+        f"run it at {int(routed.fmax_mhz)} MHz, or use fewer lanes (--multipliers)",
+    )
