@@ -206,7 +206,7 @@ def test_two_processes_in_one_folder(tmp_path: Path) -> None:
         (
             "from pathlib import Path; from onnx_hw.commands.build import build;"
             "from onnx_hw.runtime.options import BuildOptions, Stage;"
-            f"build(BuildOptions(Path({str(small_model(tmp_path / 'small.onnx'))!r}),"
+            f"build(BuildOptions(model=Path({str(small_model(tmp_path / 'small.onnx'))!r}),"
             f" out=Path({str(tmp_path / 'out')!r}), stop_after=Stage.SIMULATE))"
         ),
     ]
