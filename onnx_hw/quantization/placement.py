@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from onnx_hw.lower.builder import INTEGER_TYPES
-from onnx_hw.onnx.canonicalize.cast_to_float32 import OTHERS
+from onnx_hw.onnx.canonicalize.cast_to_float32 import OTHER_FLOATS
 from onnx_hw.onnx.graph.dependencies import readers_of
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
@@ -41,7 +41,7 @@ def _is_stored_constant(node: Node, constants: Mapping[str, np.ndarray]) -> bool
 
 def _float_inputs_cast(graph: Graph) -> set[str]:
     """Return graph inputs of another float type, by the names of their float32 casts."""
-    inputs = {v.name for v in graph.inputs if v.element_type in OTHERS}
+    inputs = {v.name for v in graph.inputs if v.element_type in OTHER_FLOATS}
     casts = [node for node in graph.nodes if node.op_type == "Cast" and not node.domain and node.inputs[0] in inputs]
     results = (graph.values.get(node.outputs[0]) for node in casts)
     return {value.name for value in results if value is not None and value.element_type == "float"}

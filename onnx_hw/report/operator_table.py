@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from onnx_hw.lower.ops import LOWERINGS
-from onnx_hw.onnx.canonicalize import decompose_dynamic_quantization
-from onnx_hw.onnx.canonicalize.decompose_fused import DOMAIN, FORMS
+from onnx_hw.onnx.canonicalize import decompose_dynamic_quantization, decompose_fused
+from onnx_hw.onnx.canonicalize.decompose_fused import DOMAIN
 from onnx_hw.onnx.operators import operators
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
 from onnx_hw.onnx.operators.qonnx import CHANNELS_LAST
@@ -40,8 +40,7 @@ def operator_table() -> str:
 
 def _decomposed() -> dict[tuple[str, str], str]:
     """Return the meanings of operators that are replaced by others before lowering, by domain and name."""
-    meanings = {(DOMAIN, name): form.__doc__ or "" for name, form in FORMS.items()}
-    meanings |= decompose_dynamic_quantization.MEANINGS
+    meanings = decompose_fused.MEANINGS | decompose_dynamic_quantization.MEANINGS
     meanings[DOMAIN, "MatMulNBits"] = "as MatMul with constant weights"
     for row in operators():
         if row.domain == CHANNELS_LAST:

@@ -1,1 +1,1 @@
-"""Rewriting of a model into the few forms that are lowered."""
+"""Canonical form: a model is rewritten into the few forms of operators that are lowered; a module is one rewriting."""

@@ -1,4 +1,4 @@
-"""What a BatchNormalization for inference is: a factor and a term per channel."""
+"""BatchNormalization for inference as a factor and a term per channel."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from onnx_hw.onnx.graph.model import Node
 
 
 def is_training(node: Node) -> bool:
-    """Whether it computes statistics of its own."""
+    """Say whether the node computes statistics of its own."""
     return bool(node.attributes.get("training_mode", 0)) or any(node.outputs[1:])
 
 
 def factor_and_term(node: Node, numbers: Sequence[np.ndarray], rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """``y = factor · x + term``, both float64, to be broadcast to data of a rank.
+    """Return (factor, term) of ``y = factor · x + term``, both float64, to be broadcast to data of a rank.
 
     Args:
         numbers: scale, bias, mean and variance, (channels,) each.
+            rank: number of axes of the data.
     """
     scale, bias, mean, variance = (np.asarray(array, dtype=np.float64).reshape(-1) for array in numbers)
     with np.errstate(invalid="ignore", divide="ignore"):  # NaN and infinities are refused where they are used

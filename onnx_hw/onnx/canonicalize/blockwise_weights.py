@@ -1,9 +1,9 @@
-"""Weights in blocks, each with a scale of its own, as integers with one scale per output, or as floats.
+"""Blockwise weights, with a scale per block, as integers with one scale per output, or as floats.
 
     s_b·q        =  g·(n_b·q)        s_b = n_b·g
 
-Where the scales of an output's blocks are multiples of a number so that 16 bits hold the products, nothing is lost.
-Elsewhere a sum over blocks is no sum of integers: the weights become floats, and get new integers like all others.
+Where the scales of an output's blocks are multiples of one number and 16 bits hold the products, nothing is lost.
+Elsewhere a sum over blocks is not a sum of integers: the weights become floats, and get new integers like all others.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from onnx_hw.onnx.operators.quantization import per_element
 VERSION = 21
 """Opset of the inserted nodes: the first with 16 bits."""
 
-WIDEST = 16
-"""Bits."""
+MAX_BITS = 16
+"""Greatest width of the integers, in bits."""
 
 
 def merge_weight_blocks(model: Model) -> Model:
-    """The same model without constants in blocks, but for those in a form that has no counterpart."""
+    """Return the same model without constants in blocks, except those in a form without a counterpart."""
     if not any(is_blocked(node) for node in model.graph.nodes):
         return model
     added, nodes = Additions(model.graph), list[Node]()
@@ -46,10 +46,12 @@ def is_blocked(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Weights are ``counts * steps``, element by element, exactly; float64.
+    """Weights in blocks: ``counts * steps``, element by element, exactly; float64.
 
     Attributes:
-        axis: along which the blocks lie.
+        counts: (like the weights) integers without their zero points.
+        steps: (like the weights) scale of each element.
+        axis: axis along which the blocks lie.
     """
 
     counts: np.ndarray
@@ -57,7 +59,7 @@ class Blocks:
     axis: int
 
     def merged(self) -> tuple[np.ndarray, np.ndarray, int] | None:
-        """Integers, scales (float32) and the axis of these; None if there are none such."""
+        """Return integers, scales (float32) and the axis of the scales; None if there are no such integers."""
         if not (np.isfinite(self.steps).all() and (self.counts == np.rint(self.counts)).all()):
             return None
         for axis in range(self.counts.ndim):
@@ -71,26 +73,26 @@ class Blocks:
                 order = (axis, *(k for k in range(self.counts.ndim) if k != axis))
                 shaped = wide.reshape([self.steps.shape[k] for k in order])
                 integers = self.counts * np.moveaxis(shaped, 0, axis)
-                if Int.holding(min(-1, int(integers.min(initial=0))), int(integers.max(initial=0))).bits <= WIDEST:
+                if Int.holding(min(-1, int(integers.min(initial=0))), int(integers.max(initial=0))).bits <= MAX_BITS:
                     return integers.astype(np.int64), scale, axis
         return None
 
 
 def _multiples(steps: np.ndarray) -> tuple[np.float32, np.ndarray] | None:
-    """A number, as float32, and how many of it each step is; None if that is no float32, or they are too many."""
+    """Return a float32 number and the multiple of it that each step is; None if there is no such number."""
     distinct, places = np.unique(steps, return_inverse=True)
     numbers = fractions(distinct)
     if not all(numbers):
         return None
     signs = np.where(distinct < 0, -1, 1)
     common, multiples = commensurable(tuple(abs(number) for number in numbers))
-    if max(multiples) >> WIDEST or Fraction(float(np.float32(float(common)))) != common:
+    if max(multiples) >> MAX_BITS or Fraction(float(np.float32(float(common)))) != common:
         return None
     return np.float32(float(common)), (multiples.astype(np.int64) * signs)[places.reshape(-1)]
 
 
 def blocks_of(graph: Graph, node: Node) -> Blocks | None:
-    """The weights of a node that reads some in blocks; None if it is no such node, or they are not constant."""
+    """Return the blockwise weights that a node reads; None if it reads none, or they are not constant."""
     if not is_blocked(node):
         return None
     if facts_of(node).effect is Effect.DEQUANTIZES:
@@ -114,7 +116,7 @@ def blocks_of(graph: Graph, node: Node) -> Blocks | None:
 
 
 def _rewritten(added: Additions, node: Node, blocks: Blocks) -> list[Node]:
-    """The node with weights that are not in blocks."""
+    """Return the node with weights that are not in blocks."""
     dequantizes = facts_of(node).effect is Effect.DEQUANTIZES
     kind = added.values[node.inputs[1 if dequantizes else 2]].element_type
     result = node.outputs[0] if dequantizes else added.name(f"{node.outputs[0]}/weights")
@@ -122,23 +124,23 @@ def _rewritten(added: Additions, node: Node, blocks: Blocks) -> list[Node]:
     if found is not None:
         integers, scale, axis = found
         small = Int.holding(min(-1, int(integers.min(initial=0))), int(integers.max(initial=0))).bits <= 8
-        dtype = "int8" if small else f"int{WIDEST}"
+        dtype = "int8" if small else f"int{MAX_BITS}"
         stored = added.constant(f"{result}/integers", integers.astype(dtype), dtype)
         step = added.constant(f"{result}/scale", scale, "float")
-        made = [Node(node.name, "DequantizeLinear", "", VERSION, (stored, step), (result,), {"axis": axis})]
+        nodes = [Node(node.name, "DequantizeLinear", "", VERSION, (stored, step), (result,), {"axis": axis})]
     else:
         floats = added.constant(f"{result}/floats", (blocks.counts * blocks.steps).astype(np.float32), "float")
-        made = [Node(node.name, "Identity", "", VERSION, (floats,), (result,))]
+        nodes = [Node(node.name, "Identity", "", VERSION, (floats,), (result,))]
     if kind != "float":
         raw = added.name(f"{result}/float")
-        made = [replace(made[0], outputs=(raw,))]
-        made.append(Node("", "CastLike", "", 19, (raw, node.inputs[1 if dequantizes else 0]), (result,)))
+        nodes = [replace(nodes[0], outputs=(raw,))]
+        nodes.append(Node("", "CastLike", "", 19, (raw, node.inputs[1 if dequantizes else 0]), (result,)))
     if dequantizes:
-        return made
+        return nodes
     bias = (*node.inputs, "", "", "")[5]
     product = added.name(f"{node.outputs[0]}/product") if bias else node.outputs[0]
     plain = replace(node, op_type="MatMul", domain="", version=13, inputs=(node.inputs[0], result), attributes={})
-    made.append(replace(plain, outputs=(product,)))
+    nodes.append(replace(plain, outputs=(product,)))
     if bias:
-        made.append(Node("", "Add", "", VERSION, (product, bias), node.outputs))
-    return made
+        nodes.append(Node("", "Add", "", VERSION, (product, bias), node.outputs))
+    return nodes

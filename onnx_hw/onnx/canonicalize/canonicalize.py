@@ -1,4 +1,7 @@
-"""A model as every way to integers takes it: of standard operators, folded."""
+"""Canonicalization: a typed model becomes a folded model of the standard operators that are lowered.
+
+``quantization.quantize.prepare_model`` and ``lower.lower_model`` call it.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ from onnx_hw.onnx.operators.facts import Effect
 
 
 def canonicalize(model: Model) -> Model:
-    """The model as the walk takes it: typed and folded, but for the weights' own integers; once for every model.
+    """Return the canonical form of a model: typed and folded, except for the weights' own integers.
 
     Args:
-        model: with the type of every value, as far as it can be known.
+        model: model with the type of every value, as far as it can be known.
 
     Raises:
         UserError: a tensor is too large; the model is not typed.

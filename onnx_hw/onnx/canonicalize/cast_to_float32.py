@@ -1,4 +1,4 @@
-"""A float model of any float type in float32: what it quantizes to are integers in any case.
+"""Cast of a float model of any float type to float32: it is quantized to integers in any case.
 
 Inputs and outputs keep their types, with a Cast behind each input and before each output. float16 and bfloat16 lose
 nothing but their own rounding; double is rounded.
@@ -17,8 +17,8 @@ from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME
 from onnx_hw.onnx.graph.fresh_name import unused_name
 from onnx_hw.onnx.graph.model import Graph, Model, Node, OnnxTensor, Value
 
-OTHERS = frozenset(("float16", "bfloat16", "double"))
-"""Types of real numbers besides float32."""
+OTHER_FLOATS = frozenset(("float16", "bfloat16", "double"))
+"""Float types other than float32."""
 
 VERSION = 13
 """Opset of the inserted nodes."""
@@ -28,14 +28,14 @@ TYPE_ATTRIBUTES = frozenset(("to", "dtype", "output_dtype", "output_datatype"))
 
 
 def cast_to_float32(model: Model) -> Model:
-    """The same function, computed in float32; the model is folded. It is itself when all its floats are float32."""
+    """Return the same function, computed in float32; the folded model itself when all its floats are float32."""
     graph = model.graph
     used = {value.element_type for value in (*graph.inputs, *graph.outputs, *graph.values.values())}
-    return model if used.isdisjoint(OTHERS) else replace(model, graph=_with_casts(_converted(graph), graph))
+    return model if used.isdisjoint(OTHER_FLOATS) else replace(model, graph=_with_casts(_converted(graph), graph))
 
 
 def _converted(graph: Graph) -> Graph:
-    """The graph with every type exchanged, those of its inputs and outputs too."""
+    """Return the graph with every float type replaced, those of its inputs and outputs too."""
     types = {**graph.values, **{value.name: value for value in (*graph.inputs, *graph.outputs)}}
     return replace(
         graph,
@@ -43,7 +43,7 @@ def _converted(graph: Graph) -> Graph:
         inputs=_values(graph.inputs),
         outputs=_values(graph.outputs),
         constants={
-            name: _float32(array) if name in types and types[name].element_type in OTHERS else array
+            name: _float32(array) if name in types and types[name].element_type in OTHER_FLOATS else array
             for name, array in graph.constants.items()
         },
         values={value.name: value for value in _values(graph.values.values())},
@@ -51,7 +51,7 @@ def _converted(graph: Graph) -> Graph:
 
 
 def _values(values: Iterable[Value]) -> tuple[Value, ...]:
-    return tuple(replace(v, element_type="float") if v.element_type in OTHERS else v for v in values)
+    return tuple(replace(v, element_type="float") if v.element_type in OTHER_FLOATS else v for v in values)
 
 
 def _float32(array: np.ndarray) -> np.ndarray:
@@ -67,17 +67,17 @@ def _attribute(name: str, value: Any) -> Any:
     if isinstance(value, Graph):
         return _converted(value)
     if isinstance(value, OnnxTensor):
-        return OnnxTensor("float", _float32(value.array)) if value.element_type in OTHERS else value
+        return OnnxTensor("float", _float32(value.array)) if value.element_type in OTHER_FLOATS else value
     if isinstance(value, np.ndarray):
         return _float32(value) if value.dtype in (np.float16, np.float64) else value
-    if name in TYPE_ATTRIBUTES and isinstance(value, int) and value in BY_CODE and BY_CODE[value].name in OTHERS:
+    if name in TYPE_ATTRIBUTES and isinstance(value, int) and value in BY_CODE and BY_CODE[value].name in OTHER_FLOATS:
         return BY_NAME["float"].code
     return value
 
 
 def _with_casts(graph: Graph, original: Graph) -> Graph:
-    """The converted graph between Casts, where the original has other types."""
-    others = (v.name for v in (*original.inputs, *original.outputs) if v.element_type in OTHERS)
+    """Return the converted graph between Casts, where the original has other types."""
+    others = (v.name for v in (*original.inputs, *original.outputs) if v.element_type in OTHER_FLOATS)
     inside = {name: unused_name(f"{name}/float32", graph.values, graph.constants) for name in others}
     before = [_cast(v.name, inside[v.name], "float") for v in original.inputs if v.name in inside]
     given = {value.name for value in original.inputs}

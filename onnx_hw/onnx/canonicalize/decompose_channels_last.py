@@ -1,4 +1,4 @@
-"""Conv, MaxPool and BatchNormalization with the channels innermost, as those of ONNX between Transposes."""
+"""Decomposition of channels-last Conv, MaxPool and BatchNormalization into those of ONNX between Transposes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def is_channels_last(node: Node) -> bool:
 
 
 def decompose_channels_last(model: Model) -> Model:
-    """The same model, of which the types are known, with operators of the default domain alone."""
-    return replace(model, graph=_Apart(model.graph).graph)
+    """Return the same typed model with operators of the default domain alone."""
+    return replace(model, graph=_ChannelsLastRewriter(model.graph).graph)
 
 
-class _Apart:
-    """Rewrites node after node."""
+class _ChannelsLastRewriter:
+    """Rewriter that visits node after node."""
 
     def __init__(self, graph: Graph) -> None:
         self.added, self.nodes = Additions(graph), list[Node]()
@@ -51,7 +51,7 @@ class _Apart:
         return result
 
     def _value(self, name: str, like: str, order: tuple[int, ...]) -> str:
-        """A new value with the axes of another in this order."""
+        """Add a value with the axes of another one in this order; return its name."""
         known = self.added.values[like]
         shape = None if known.shape is None else tuple(known.shape[axis] for axis in order)
         return self.added.value(name, replace(known, shape=shape))

@@ -1,10 +1,10 @@
-"""DynamicQuantizeLinear, MatMulInteger, ConvInteger and what is fused of them, as products of real numbers.
+"""Decomposition of DynamicQuantizeLinear, MatMulInteger, ConvInteger and their fusions into products of real numbers.
 
     x ≈ s·(q − z)       Σ (q − z)·(w − v) · (s·t)  ≈  Σ x·(t·(w − v))
 
-Hardware has no scale that each sample chooses anew: behind this pass such data is in floats, and gets one scale from
-samples like all data without integers. Weights keep the integers that they have. Of data whose scale is a constant
-nothing is lost. Operators in a form that has no counterpart stay.
+Hardware has no scale that is chosen anew for each sample: behind this pass such data is in floats, and gets one scale
+from samples like all data without integers. Weights keep their integers. Data with a constant scale loses nothing.
+Operators in a form without a counterpart stay.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ VERSION = 21
 
 MATMUL = "MatMul", 13
 CONV = "Conv", 11
-"""Products of real numbers, and the opset whose meaning they have."""
+"""Products of real numbers, and the opset whose definition they have."""
 
 MICROSOFT = "com.microsoft"
 
 
 def count_dynamic_scales(model: Model) -> int:
-    """Nodes that quantize data with a scale that each sample chooses anew."""
+    """Count the nodes that quantize data with a scale that each sample chooses anew."""
     return sum(facts_of(node).chooses_scale for node in model.graph.nodes)
 
 
 def require_samples(model: Model, *, given: bool) -> None:
-    """Raise UserError if there are none and the model's author meant its scales to come from them."""
+    """Raise UserError if there are no samples and the model chooses its scales for each sample."""
     count = count_dynamic_scales(model)
     if count and not given:
         raise user_error(
@@ -51,23 +51,23 @@ def require_samples(model: Model, *, given: bool) -> None:
 
 
 def decompose_dynamic_quantization(model: Model) -> Model:
-    """The same model, but for the rounding of such data, with products of real numbers."""
+    """Return the same model with products of real numbers, without the rounding of such data."""
     nodes = model.graph.nodes
     if not any((node.domain, node.op_type) in MEANINGS for node in nodes):
         return model
     model = fold(model, keep=lambda node: facts_of(node).effect in (Effect.DEQUANTIZES, Effect.SNAPS))
-    return drop_unneeded(replace(model, graph=_Apart(model.graph).graph))
+    return drop_unneeded(replace(model, graph=_DynamicRewriter(model.graph).graph))
 
 
 @dataclass(frozen=True)
 class _Unfinished:
-    """A product whose weights wait for their scale.
+    """Product whose weights have no scale yet.
 
     Attributes:
-        node: the product of integers.
-        operator: of real numbers, and the opset whose meaning it has.
-        data: the real numbers.
-        weights, zero: the weights' integers, and the zero point or nothing.
+        node: product of integers.
+        operator: operator of real numbers, and the opset whose definition it has.
+        data: name of the real numbers.
+        weights, zero: names of the weights' integers, and of their zero point; empty without one.
     """
 
     node: Node
@@ -79,12 +79,12 @@ class _Unfinished:
 
 @dataclass(frozen=True)
 class _Counted:
-    """Integers that count real numbers: integer − zero = real / (product of scales).
+    """Integers that stand for real numbers: integer − zero = real / (product of scales).
 
     Attributes:
-        real: the numbers' name, or the product that makes them.
-        scales: values that samples choose, sorted.
-        zero: the name of the zero point, or nothing.
+        real: name of the numbers, or the product that makes them.
+        scales: names of the scales that samples choose, sorted.
+        zero: name of the zero point; empty without one.
     """
 
     real: str | _Unfinished
@@ -92,8 +92,8 @@ class _Counted:
     zero: str = ""
 
 
-class _Apart:
-    """Rewrites node after node: each stays, too, for whoever reads it in another way."""
+class _DynamicRewriter:
+    """Rewriter that visits node after node; each node also stays, for readers that use it in another way."""
 
     def __init__(self, graph: Graph) -> None:
         self.added = Additions(graph)
@@ -102,7 +102,7 @@ class _Apart:
         self.counted: dict[str, _Counted] = {}
         self.scales: dict[str, tuple[tuple[str, ...], np.ndarray | None]] = {}  # values: scales of data, and a factor
         for node in graph.nodes:
-            if not FORMS.get((node.domain, node.op_type), _Apart.moved)(self, node):
+            if not FORMS.get((node.domain, node.op_type), _DynamicRewriter.moved)(self, node):
                 self.nodes.append(node)
         self.graph = self.added.graph(self.nodes)
 
@@ -110,7 +110,7 @@ class _Apart:
         self.nodes.append(Node("", op_type, "", VERSION, inputs, (result,), attributes))
         return result
 
-    # ---- values that count others: each form says whether the node is replaced ----------------------------------
+    # ---- integers that stand for real numbers: a form returns whether the node is replaced --------------------
 
     def quantizer(self, node: Node) -> bool:
         integers, scale, zero = node.outputs
@@ -119,16 +119,16 @@ class _Apart:
         return False
 
     def dequantizer(self, node: Node) -> bool:
-        made, zero = self.counted.get(node.inputs[0]), (*node.inputs, "")[2]
+        value, zero = self.counted.get(node.inputs[0]), (*node.inputs, "")[2]
         none = zero in self.constants and not self.constants[zero].any()
-        if made is None or not (made.zero == zero or (none and not made.zero)):
+        if value is None or not (value.zero == zero or (none and not value.zero)):
             return False
-        return self._times(made, node.inputs[1], node)
+        return self._times(value, node.inputs[1], node)
 
     def mul(self, node: Node) -> bool:
         for data, factor in (node.inputs, node.inputs[::-1]):
-            made = self.counted.get(data)
-            if made is not None and not made.zero and self._times(made, factor, node):
+            value = self.counted.get(data)
+            if value is not None and not value.zero and self._times(value, factor, node):
                 return True
         known = [self.scales.get(name, ((), self.constants.get(name))) for name in node.inputs]
         if all(scales or factor is not None for scales, factor in known) and any(scales for scales, _ in known):
@@ -138,34 +138,34 @@ class _Apart:
         return False
 
     def cast(self, node: Node) -> bool:
-        made = self.counted.get(node.inputs[0])
+        value = self.counted.get(node.inputs[0])
         to = BY_CODE.get(node.attributes.get("to", 0))
-        if made is None or made.zero or to is None or not np.issubdtype(to.dtype, np.floating):
+        if value is None or value.zero or to is None or not np.issubdtype(to.dtype, np.floating):
             return False
-        if made.scales:
-            self.counted[node.outputs[0]] = made
+        if value.scales:
+            self.counted[node.outputs[0]] = value
             return False
-        self._add("Cast", (self._real(made),), node.outputs[0], to=to.code)
+        self._add("Cast", (self._real(value),), node.outputs[0], to=to.code)
         return True
 
     def moved(self, node: Node) -> bool:
-        """Of integers that only change places the numbers do."""
-        made = self.counted.get(node.inputs[0]) if node.inputs else None
-        if made is None or facts_of(node).effect is not Effect.KEEPS or len(node.outputs) > 1 or node.op_type == "Pad":
+        """Move the real numbers of integers that are only moved."""
+        value = self.counted.get(node.inputs[0]) if node.inputs else None
+        if value is None or facts_of(node).effect is not Effect.KEEPS or len(node.outputs) > 1 or node.op_type == "Pad":
             return False
         real = self.added.name(f"{node.outputs[0]}/real")
-        self.nodes.append(replace(node, inputs=(self._real(made), *node.inputs[1:]), outputs=(real,)))
-        self.counted[node.outputs[0]] = replace(made, real=real)
+        self.nodes.append(replace(node, inputs=(self._real(value), *node.inputs[1:]), outputs=(real,)))
+        self.counted[node.outputs[0]] = replace(value, real=real)
         return False
 
     # ---- products ------------------------------------------------------------------------------------------------
 
     def _operand(self, node: Node, at: int, zero: str) -> tuple[str, tuple[str, ...]] | None:
-        """The real numbers of data that a product of integers centres, and their scales; None if it does otherwise."""
+        """Return the real numbers of data that a product of integers centres, and their scales; None for other data."""
         name = node.inputs[at]
-        made = self.counted.get(name)
-        if made is not None:
-            return (self._real(made), made.scales) if made.zero == zero else None
+        value = self.counted.get(name)
+        if value is not None:
+            return (self._real(value), value.scales) if value.zero == zero else None
         if zero and (zero not in self.constants or self.constants[zero].size > 1):
             return None
         one = self.added.constant(f"{name}/one", np.array(1, dtype=np.float32), "float")
@@ -190,33 +190,33 @@ class _Apart:
                 return False
             product = self._finished(node, operator, (real, other[0]))
             self.counted[node.outputs[0]] = _Counted(product, tuple(sorted((*scales, *other[1]))))
-        made = self.counted[node.outputs[0]]
-        if made.scales:
+        value = self.counted[node.outputs[0]]
+        if value.scales:
             return False
-        self._add("Cast", (self._real(made),), node.outputs[0], to=BY_NAME["int32"].code)
+        self._add("Cast", (self._real(value),), node.outputs[0], to=BY_NAME["int32"].code)
         return True
 
     def _finished(self, node: Node, operator: tuple[str, int], operands: tuple[str, ...], result: str = "") -> str:
         op_type, version = operator
         result = result or self.added.name(f"{node.outputs[0]}/real")
-        made = replace(node, op_type=op_type, domain="", version=version, inputs=operands, outputs=(result,))
-        self.nodes.append(made)
+        value = replace(node, op_type=op_type, domain="", version=version, inputs=operands, outputs=(result,))
+        self.nodes.append(value)
         return result
 
-    def _weighted(self, what: _Unfinished, factor: np.ndarray | None, result: str = "") -> str | None:
-        """The product with a factor, of which the weights take as much as is one number per output."""
-        at = facts_of(what.node).weights
+    def _weighted(self, pending: _Unfinished, factor: np.ndarray | None, result: str = "") -> str | None:
+        """Add the product with a factor; the weights take the part of it that is one number per output."""
+        at = facts_of(pending.node).weights
         assert at is not None  # of every product of integers
-        rank = self.constants[what.weights].ndim
-        axis = at.axis_of_outputs(what.node, rank)
-        outputs = self.constants[what.weights].shape[axis]
+        rank = self.constants[pending.weights].ndim
+        axis = at.axis_of_outputs(pending.node, rank)
+        outputs = self.constants[pending.weights].shape[axis]
         factor = np.array(1, dtype=np.float32) if factor is None else factor
         if factor.size > 1:
             shape = (1,) * (rank - factor.ndim) + factor.shape
             if shape[at.channel] != factor.size or factor.size != outputs:
                 return None
         column = factor.reshape(() if factor.size == 1 else -1)
-        zero = what.zero
+        zero = pending.zero
         counts = {column.size, self.constants[zero].size if zero else 1}
         if counts != {column.size}:
             if self.constants[zero].size == 1:
@@ -231,39 +231,42 @@ class _Apart:
             element_type = self.added.values[zero].element_type
             zero = self.added.constant(f"{zero}/shaped", self.constants[zero].reshape(column.shape), element_type)
         kind = "float16" if column.dtype == np.float16 else "float"
-        scale = self.added.constant(f"{what.weights}/scale", column, kind)
+        scale = self.added.constant(f"{pending.weights}/scale", column, kind)
         return self._finished(
-            what.node, what.operator, (what.data, self._dequantized(what.weights, scale, zero, axis)), result
+            pending.node,
+            pending.operator,
+            (pending.data, self._dequantized(pending.weights, scale, zero, axis)),
+            result,
         )
 
-    def _real(self, made: _Counted) -> str:
-        if isinstance(made.real, str):
-            return made.real
-        found = self._weighted(made.real, None)
+    def _real(self, value: _Counted) -> str:
+        if isinstance(value.real, str):
+            return value.real
+        found = self._weighted(value.real, None)
         assert found is not None  # without a factor there is nothing that would not fit
         return found
 
-    def _times(self, made: _Counted, factor: str, node: Node) -> bool:
-        """Make a node's result of counted numbers times what should be their scale, and a constant."""
+    def _times(self, value: _Counted, factor: str, node: Node) -> bool:
+        """Make a node's result: the numbers, times what should be their scale, and a constant."""
         scales, constant = self.scales.get(factor, ((), self.constants.get(factor)))
-        if scales != made.scales or (not scales and constant is None):
+        if scales != value.scales or (not scales and constant is None):
             return False
-        if isinstance(made.real, _Unfinished) and self._weighted(made.real, constant, node.outputs[0]):
+        if isinstance(value.real, _Unfinished) and self._weighted(value.real, constant, node.outputs[0]):
             return True
         if constant is None:
-            self._add("Identity", (self._real(made),), node.outputs[0])
+            self._add("Identity", (self._real(value),), node.outputs[0])
             return True
         if constant.ndim == 1 and constant.size > 1 and node.op_type == "DequantizeLinear":
             return False
         name = factor if factor in self.constants else self.added.constant(f"{factor}/factor", constant, "float")
-        self._add("Mul", (self._real(made), name), node.outputs[0])
+        self._add("Mul", (self._real(value), name), node.outputs[0])
         return True
 
     def product_to_floats(self, node: Node) -> bool:
         _, weights, scale, weight_scale, zero, weight_zero, bias = (*node.inputs, "", "", "")[:7]
-        made = self.counted.get(node.inputs[0])
-        if made is not None and made.scales == (scale,) and made.zero == zero:
-            data = self._real(made)
+        value = self.counted.get(node.inputs[0])
+        if value is not None and value.scales == (scale,) and value.zero == zero:
+            data = self._real(value)
         elif scale in self.constants and (not zero or zero in self.constants):
             data = self._dequantized(node.inputs[0], scale, zero, 0)
         else:
@@ -277,9 +280,9 @@ class _Apart:
     def _with_bias(self, node: Node, data: str, weights: str, scale: str, zero: str, bias: str) -> bool:
         if not all(name in self.constants for name in (weights, scale, *((zero,) if zero else ()))):
             return False
-        what = _Unfinished(node, MATMUL, data, weights, zero)
+        pending = _Unfinished(node, MATMUL, data, weights, zero)
         product = self.added.name(f"{node.outputs[0]}/product") if bias else node.outputs[0]
-        if self._weighted(what, self.constants[scale], product) is None:
+        if self._weighted(pending, self.constants[scale], product) is None:
             return False
         if bias:
             self._add("Add", (product, bias), node.outputs[0])
@@ -288,57 +291,57 @@ class _Apart:
 
 # ---- by operator ------------------------------------------------------------------------------------------------
 
-Form = Callable[[_Apart, Node], bool]
-"""Notes what a node's results count, or makes them; whether the node is replaced."""
+Form = Callable[[_DynamicRewriter, Node], bool]
+"""Function that records what a node's results stand for, or makes them; returns whether it is replaced."""
 
 FORMS: dict[tuple[str, str], Form] = {}
 
 MEANINGS: dict[tuple[str, str], str] = {}
-"""What is taken apart here, and into what."""
+"""Decomposed operators, and a description of their decomposition."""
 
 
-def form(domain: str, op_type: str) -> Callable[[Form], Form]:
-    """Register what becomes of an operator; the docstring, if there is one, says into what it is taken apart."""
+def form(domain: str, op_type: str, meaning: str = "") -> Callable[[Form], Form]:
+    """Register the decomposition of an operator; ``meaning`` describes its result for the table of operators."""
 
     def register(function: Form) -> Form:
         FORMS[domain, op_type] = function
-        if function.__doc__:
-            MEANINGS[domain, op_type] = function.__doc__
+        if meaning:
+            MEANINGS[domain, op_type] = meaning
         return function
 
     return register
 
 
-@form("", "DynamicQuantizeLinear")
-def _quantizer(apart: _Apart, node: Node) -> bool:
-    """before a product; its scale is frozen by samples"""
-    return apart.quantizer(node)
+@form("", "DynamicQuantizeLinear", "before a product; its scale is frozen by samples")
+def _quantizer(rewriter: _DynamicRewriter, node: Node) -> bool:
+    """Record what a DynamicQuantizeLinear computes."""
+    return rewriter.quantizer(node)
 
 
-@form("", "MatMulInteger")
-def _matmul(apart: _Apart, node: Node) -> bool:
-    """as MatMul, with the scales around it"""
-    return apart.product(node, MATMUL)
+@form("", "MatMulInteger", "as MatMul, with the scales around it")
+def _matmul(rewriter: _DynamicRewriter, node: Node) -> bool:
+    """Decompose a MatMulInteger."""
+    return rewriter.product(node, MATMUL)
 
 
-@form("", "ConvInteger")
-def _conv(apart: _Apart, node: Node) -> bool:
-    """as Conv, with the scales around it"""
-    return apart.product(node, CONV)
+@form("", "ConvInteger", "as Conv, with the scales around it")
+def _conv(rewriter: _DynamicRewriter, node: Node) -> bool:
+    """Decompose a ConvInteger."""
+    return rewriter.product(node, CONV)
 
 
-@form(MICROSOFT, "MatMulIntegerToFloat")
-def _matmul_to_floats(apart: _Apart, node: Node) -> bool:
-    """as MatMul and Add"""
-    return apart.product_to_floats(node)
+@form(MICROSOFT, "MatMulIntegerToFloat", "as MatMul and Add")
+def _matmul_to_floats(rewriter: _DynamicRewriter, node: Node) -> bool:
+    """Decompose a MatMulIntegerToFloat."""
+    return rewriter.product_to_floats(node)
 
 
-@form(MICROSOFT, "DynamicQuantizeMatMul")
-def _matmul_of_floats(apart: _Apart, node: Node) -> bool:
-    """as MatMul and Add; the scale of its data is frozen by samples"""
-    return apart.product_of_floats(node)
+@form(MICROSOFT, "DynamicQuantizeMatMul", "as MatMul and Add; the scale of its data is frozen by samples")
+def _matmul_of_floats(rewriter: _DynamicRewriter, node: Node) -> bool:
+    """Decompose a DynamicQuantizeMatMul."""
+    return rewriter.product_of_floats(node)
 
 
-form("", "DequantizeLinear")(_Apart.dequantizer)
-form("", "Mul")(_Apart.mul)
-form("", "Cast")(_Apart.cast)
+form("", "DequantizeLinear")(_DynamicRewriter.dequantizer)
+form("", "Mul")(_DynamicRewriter.mul)
+form("", "Cast")(_DynamicRewriter.cast)

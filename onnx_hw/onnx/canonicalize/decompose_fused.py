@@ -1,6 +1,6 @@
-"""FusedConv, FusedGemm, FusedMatMul, BiasGelu ... as the operators that onnxruntime's optimizer has made them of.
+"""Decomposition of FusedConv, FusedGemm, FusedMatMul, BiasGelu ... into the operators that onnxruntime fused.
 
-Behind this pass there are only those; a fused operator in a form that has no counterpart stays.
+Behind this pass there are only those; a fused operator in a form without a counterpart stays.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from onnx_hw.onnx.operators.microsoft_fused import fused_order
 DOMAIN = "com.microsoft"
 
 VERSION = 13
-"""Opset of the nodes."""
+"""Opset of the inserted nodes."""
 
-WITH_GELU = 20
-"""The first with Gelu."""
+GELU_VERSION = 20
+"""First opset with Gelu."""
 
 
 class NoCounterpart(Exception):
-    """A node that must stay."""
+    """Node without a counterpart, which must stay."""
 
 
 def is_fused(node: Node) -> bool:
-    """Whether a node may be made of others."""
+    """Say whether a node may be a fused one."""
     return node.domain == DOMAIN and node.op_type in FORMS
 
 
 def decompose_fused_operators(model: Model) -> Model:
-    """The same model, of which the types are known, made of operators of the default domain."""
-    return replace(model, graph=_Apart(model.graph).graph)
+    """Return the same typed model with operators of the default domain."""
+    return replace(model, graph=_FusedRewriter(model.graph).graph)
 
 
-class _Apart:
-    """Rewrites node after node."""
+class _FusedRewriter:
+    """Rewriter that visits node after node."""
 
     def __init__(self, graph: Graph) -> None:
         self.added = Additions(graph)
@@ -61,7 +61,7 @@ class _Apart:
         self.nodes[-1] = replace(last, outputs=(result,))
 
     def product(self, node: Node, op_type: str, inputs: Sequence[str], attributes: dict[str, Any]) -> str:
-        """The node that multiplies, which keeps name and place."""
+        """Add the node that multiplies, which keeps the name and the place; return the name of its result."""
         result = self.added.name(f"{node.outputs[0]}/{op_type.lower()}")
         self.nodes.append(replace(node, op_type=op_type, domain="", version=VERSION, inputs=tuple(inputs),
                                   outputs=(result,), attributes=attributes))  # fmt: skip
@@ -73,15 +73,15 @@ class _Apart:
         return result
 
     def number(self, node: Node, what: str, number: float) -> str:
-        """A constant without axes, of the type of the node's first input."""
+        """Add a constant without axes, of the type of the node's first input; return its name."""
         of = self.added.values.get(node.inputs[0])
         if of is None or not of.element_type:
             raise NoCounterpart
         array = to_model_dtype(np.array(number).astype(dtype_of_name(of.element_type)))
         return self.added.constant(f"{node.outputs[0]}/{what}", array, of.element_type)
 
-    def activated(self, node: Node, name: str, parameters: Sequence[float]) -> str:
-        """The activation that was fused, behind a value."""
+    def add_activation(self, node: Node, name: str, parameters: Sequence[float]) -> str:
+        """Add the fused activation behind a value; return the name of its result."""
         match node.attributes.get("activation", ""), *parameters:
             case ["", *_]:
                 return name
@@ -95,8 +95,8 @@ class _Apart:
                 return self.add(node, "HardSigmoid", name, alpha=alpha, beta=beta)
         raise NoCounterpart
 
-    def turned(self, node: Node, at: int, last: str, batch: str) -> str:
-        """An operand as the product sees it; by the names of the attributes that turn it."""
+    def transpose_operand(self, node: Node, at: int, last: str, batch: str) -> str:
+        """Transpose an operand as the attributes with these names say; return the name of the result."""
         name = node.inputs[at]
         flags = [int(node.attributes.get(flag, 0)) for flag in (last, batch)]
         if not any(flags):
@@ -108,17 +108,24 @@ class _Apart:
         return name if order == sorted(order) else self.add(node, "Transpose", name, perm=tuple(order))
 
 
-Form = Callable[[_Apart, Node], str]
-"""Adds the nodes of one and returns the name of what the last of them makes; its docstring says what they are."""
+Form = Callable[[_FusedRewriter, Node], str]
+"""Function that adds the nodes of a fused one and returns the name of the last result; its docstring says what they
+are.
+"""
 
 FORMS: dict[str, Form] = {}
 
 
-def form(op_type: str) -> Callable[[Form], Form]:
-    """Register what an operator is made of."""
+MEANINGS: dict[tuple[str, str], str] = {}
+"""Description of each decomposition for the table of operators, by domain and name."""
+
+
+def form(op_type: str, meaning: str) -> Callable[[Form], Form]:
+    """Register the decomposition of an operator; ``meaning`` describes its result for the table of operators."""
 
     def register(function: Form) -> Form:
         FORMS[op_type] = function
+        MEANINGS[DOMAIN, op_type] = meaning
         return function
 
     return register
@@ -128,55 +135,58 @@ def _without(node: Node, *prefixes: str) -> dict[str, Any]:
     return {name: value for name, value in node.attributes.items() if not name.startswith(prefixes)}
 
 
-@form("FusedConv")
-def _conv(apart: _Apart, node: Node) -> str:
-    """as Conv, Add and a function"""
-    result = apart.product(node, "Conv", node.inputs[:3], _without(node, "activation"))
+@form("FusedConv", "as Conv, Add and a function")
+def _conv(rewriter: _FusedRewriter, node: Node) -> str:
+    """Decompose a FusedConv."""
+    result = rewriter.product(node, "Conv", node.inputs[:3], _without(node, "activation"))
     if len(node.inputs) > 3 and node.inputs[3]:
-        result = apart.add(node, "Add", result, node.inputs[3])
-    return apart.activated(node, result, tuple(node.attributes.get("activation_params", ())))
+        result = rewriter.add(node, "Add", result, node.inputs[3])
+    return rewriter.add_activation(node, result, tuple(node.attributes.get("activation_params", ())))
 
 
-@form("FusedGemm")
-def _gemm(apart: _Apart, node: Node) -> str:
-    """as Gemm and a function"""
-    result = apart.product(node, "Gemm", node.inputs, _without(node, "activation"))
+@form("FusedGemm", "as Gemm and a function")
+def _gemm(rewriter: _FusedRewriter, node: Node) -> str:
+    """Decompose a FusedGemm."""
+    result = rewriter.product(node, "Gemm", node.inputs, _without(node, "activation"))
     names = (f"activation_{letter}" for letter in ("alpha", "beta", "gamma"))
-    return apart.activated(node, result, [node.attributes[name] for name in names if name in node.attributes])
+    return rewriter.add_activation(node, result, [node.attributes[name] for name in names if name in node.attributes])
 
 
-@form("FusedMatMul")
-def _matmul(apart: _Apart, node: Node) -> str:
-    """as Transpose, MatMul and a factor"""
-    operands = apart.turned(node, 0, "transA", "transBatchA"), apart.turned(node, 1, "transB", "transBatchB")
-    result = apart.product(node, "MatMul", operands, {})
+@form("FusedMatMul", "as Transpose, MatMul and a factor")
+def _matmul(rewriter: _FusedRewriter, node: Node) -> str:
+    """Decompose a FusedMatMul."""
+    operands = (
+        rewriter.transpose_operand(node, 0, "transA", "transBatchA"),
+        rewriter.transpose_operand(node, 1, "transB", "transBatchB"),
+    )
+    result = rewriter.product(node, "MatMul", operands, {})
     alpha = node.attributes.get("alpha", 1.0)
-    return result if alpha == 1 else apart.add(node, "Mul", result, apart.number(node, "alpha", alpha))
+    return result if alpha == 1 else rewriter.add(node, "Mul", result, rewriter.number(node, "alpha", alpha))
 
 
-@form("Gelu")
-def _gelu(apart: _Apart, node: Node) -> str:
-    """as Gelu"""
-    return apart.add(node, "Gelu", node.inputs[0], version=WITH_GELU)
+@form("Gelu", "as Gelu")
+def _gelu(rewriter: _FusedRewriter, node: Node) -> str:
+    """Decompose a Gelu."""
+    return rewriter.add(node, "Gelu", node.inputs[0], version=GELU_VERSION)
 
 
-@form("BiasGelu")
-def _bias_gelu(apart: _Apart, node: Node) -> str:
-    """as Add and Gelu"""
-    return apart.add(node, "Gelu", apart.add(node, "Add", *node.inputs), version=WITH_GELU)
+@form("BiasGelu", "as Add and Gelu")
+def _bias_gelu(rewriter: _FusedRewriter, node: Node) -> str:
+    """Decompose a BiasGelu."""
+    return rewriter.add(node, "Gelu", rewriter.add(node, "Add", *node.inputs), version=GELU_VERSION)
 
 
-@form("FastGelu")
-def _fast_gelu(apart: _Apart, node: Node) -> str:
-    """as Add and Gelu"""
+@form("FastGelu", "as Add and Gelu")
+def _fast_gelu(rewriter: _FusedRewriter, node: Node) -> str:
+    """Decompose a FastGelu."""
     biased = len(node.inputs) > 1 and node.inputs[1]
-    data = apart.add(node, "Add", *node.inputs) if biased else node.inputs[0]
-    return apart.add(node, "Gelu", data, version=WITH_GELU, approximate="tanh")
+    data = rewriter.add(node, "Add", *node.inputs) if biased else node.inputs[0]
+    return rewriter.add(node, "Gelu", data, version=GELU_VERSION, approximate="tanh")
 
 
-@form("QuickGelu")
-def _quick_gelu(apart: _Apart, node: Node) -> str:
-    """as a product with Sigmoid"""
-    alpha = apart.number(node, "alpha", node.attributes.get("alpha", 1.7020000219345093))
-    scaled = apart.add(node, "Mul", node.inputs[0], alpha)
-    return apart.add(node, "Mul", node.inputs[0], apart.add(node, "Sigmoid", scaled))
+@form("QuickGelu", "as a product with Sigmoid")
+def _quick_gelu(rewriter: _FusedRewriter, node: Node) -> str:
+    """Decompose a QuickGelu."""
+    alpha = rewriter.number(node, "alpha", node.attributes.get("alpha", 1.7020000219345093))
+    scaled = rewriter.add(node, "Mul", node.inputs[0], alpha)
+    return rewriter.add(node, "Mul", node.inputs[0], rewriter.add(node, "Sigmoid", scaled))

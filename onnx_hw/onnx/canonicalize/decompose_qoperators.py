@@ -1,8 +1,8 @@
-"""QLinearConv, QLinearMatMul, QLinearAdd ... as what they mean: DequantizeLinear, the operator, QuantizeLinear.
+"""Decomposition of QLinearConv, QLinearMatMul, QLinearAdd ... into DequantizeLinear, the operator, and QuantizeLinear.
 
-Two forms of quantized models are about: operators between QuantizeLinear and DequantizeLinear, and operators that take
-the integers with their scales and zero points. Behind this pass there is only the first. A Clip between QuantizeLinear
-and DequantizeLinear, which says that there are fewer bits than the type has, stands before both.
+Quantized models have two forms: operators between DequantizeLinear and QuantizeLinear (QDQ), and operators that take
+the integers with their scales and zero points (QOperator). Behind this pass there is only QDQ. A Clip between
+QuantizeLinear and DequantizeLinear, which narrows the integers to fewer bits than the type has, is moved before both.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect, Means, Weights
 
 QDQ_VERSION = 21
-"""Opset since which QuantizeLinear knows 16 bits."""
+"""First opset whose QuantizeLinear has 16 bits."""
 
 FLOAT = 1
-"""TensorProto.DataType."""
+"""Code of float32 in TensorProto.DataType."""
 
 MICROSOFT = "com.microsoft"
 
 
 def decompose_qoperators(model: Model) -> Model:
-    """The same model with real numbers between its integers; operators in a form that has no counterpart stay."""
-    return replace(model, graph=_Apart(model.graph).graph)
+    """Return the same model in QDQ form; operators in a form without a counterpart stay."""
+    return replace(model, graph=_QOperatorRewriter(model.graph).graph)
 
 
-class _Apart:
-    """Rewrites node after node."""
+class _QOperatorRewriter:
+    """Rewriter that visits node after node."""
 
     def __init__(self, graph: Graph) -> None:
         self.added = Additions(graph)
@@ -56,7 +56,9 @@ class _Apart:
             self.nodes.append(node)
 
     def _quantizer_before(self, node: Node) -> Node | None:
-        """The QuantizeLinear whose integers a node bounds, if its scale is one constant, and the bounds are."""
+        """Return the QuantizeLinear whose integers a node bounds, if its scale and the bounds are single constants;
+        else None.
+        """
         maker = self.makers.get(node.inputs[0])
         if maker is None or facts_of(maker).effect is not Effect.QUANTIZES or len(node.inputs) < 2:
             return None
@@ -67,7 +69,10 @@ class _Apart:
         return maker if plain and all(array is not None and array.size == 1 for array in known) else None
 
     def _bound_before(self, node: Node, maker: Node) -> None:
-        """The real numbers that the bounds stand for, rounded to floats, are rounded to the same integers again."""
+        """Move a bound before the QuantizeLinear.
+
+        The real numbers of the bounds, rounded to floats, are rounded to the same integers again.
+        """
         scale, *zero = (self.added.constants[name] for name in maker.inputs[1:3] if name)
         least = int(zero[0].item()) if zero else 0
         real = self.added.value(f"{node.outputs[0]}/real", self.added.values[maker.inputs[0]])
@@ -101,7 +106,7 @@ class _Apart:
         ]
 
     def _rank(self, name: str) -> int:
-        """Axes of a value; 0 where they are not known."""
+        """Return the number of axes of a value; 0 where it is not known."""
         return len(self.added.values[name].shape or ()) if name in self.added.values else 0
 
     def _transposed(self, name: str, result: str, order: tuple[int, ...]) -> str:
@@ -126,7 +131,7 @@ class _Apart:
         return result
 
     def _scale_of_products(self, node: Node, means: Means) -> np.ndarray | None:
-        """float64, one number or one per output: the exact product of two float32; None where they are not constant."""
+        """Return the exact product of two float32 scales, float64, one number or one per output; None if it varies."""
         scales = [self.added.constants.get(node.inputs[at + 1]) for at in means.data]
         if any(scale is None for scale in scales):
             return None

@@ -1,9 +1,9 @@
-"""Factors behind a product become part of its weights: BatchNormalization, and Mul or Div by a constant.
+"""Folding of scales into weights: BatchNormalization, and Mul or Div by a constant behind a product.
 
     (x·W + b)·f + t  =  x·(W·f) + (b·f + t)
 
-So weights are quantized as they are used, and a negative factor turns no sign behind the accumulator. Of a
-BatchNormalization the addition of t remains, which the requantization absorbs; elsewhere it becomes Mul and Add.
+So weights are quantized as they are used, and no negative factor changes a sign behind the accumulator. The addition of
+t remains, which the requantization absorbs. A BatchNormalization that is not behind a product becomes Mul and Add.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ VERSION = 13
 
 
 def fold_scales_into_weights(model: Model) -> Model:
-    """The same function of a folded float model, with factors in the weights where the product has no other reader."""
+    """Return the same function of a folded float model, with factors in the weights of products with one reader."""
     return replace(model, graph=_Folding(_without_batch_normalization(model.graph)).graph)
 
 
 def _without_batch_normalization(graph: Graph) -> Graph:
-    """Every BatchNormalization (for inference, with constants) as a Mul and an Add."""
+    """Replace every BatchNormalization (for inference, with constants) by a Mul and an Add."""
     added, nodes = Additions(graph), list[Node]()
     for node in graph.nodes:
         if node.op_type != "BatchNormalization" or is_training(node):
@@ -55,7 +55,7 @@ def _without_batch_normalization(graph: Graph) -> Graph:
 
 
 class _Folding:
-    """Rewrites one Mul or Div after the other."""
+    """Rewriter that folds one Mul or Div after the other."""
 
     def __init__(self, graph: Graph) -> None:
         self.added = Additions(graph)
@@ -102,7 +102,7 @@ class _Folding:
         self.renamed[result] = data
 
     def _chain(self, name: str) -> list[Node]:
-        """The product behind a value and the additions of constants between them; empty if there is none."""
+        """Return the product behind a value and the additions of constants between them; empty without a product."""
         additions: list[Node] = []
         while len(self.readers.get(name, ())) == 1 and name not in self.outputs:
             node = self.made.get(self._final(name))
@@ -118,7 +118,7 @@ class _Folding:
         return []
 
     def _operands(self, node: Node) -> tuple[str, str]:
-        """(data, constant) of the addition of a constant; both empty for any other node."""
+        """Return (data, constant) of the addition of a constant; both empty for any other node."""
         facts = facts_of(node)
         if facts.effect is not Effect.ADDS or len(node.inputs) != 2:
             return "", ""
@@ -128,7 +128,7 @@ class _Folding:
         return (second, first) if first in self.constants and not facts.inverts else ("", "")
 
     def _is_plain(self, node: Node) -> bool:
-        """Constant weights and bias; a MatMul with a matrix of them."""
+        """Say whether weights and bias are constant, and those of a MatMul a matrix."""
         place = facts_of(node).weights
         weights = self.constants.get(node.inputs[place.at]) if place is not None else None
         if place is None or weights is None or place.rank not in (None, weights.ndim):
@@ -136,7 +136,7 @@ class _Folding:
         return all(name in self.constants for name in node.inputs[2:] if name)
 
     def _per_channel(self, constant: np.ndarray, data: str) -> np.ndarray | None:
-        """A constant as float64, one number or one per channel of a value; None if it differs otherwise."""
+        """Return a constant as float64, one number or one per channel of a value; None for any other shape."""
         shape = self.values[data].shape if data in self.values else None
         if constant.size == 1:
             return constant.astype(np.float64).reshape(-1)
@@ -151,7 +151,9 @@ class _Folding:
         return constant.astype(np.float64).reshape(-1)
 
     def _channel_axis(self, data: str, rank: int) -> int:
-        """Where the outputs of the product behind a value lie, as far as additions reach; the last axis without one."""
+        """Return the axis of the outputs of the product behind a value and its additions; the last axis without a
+        product.
+        """
         node = self.made.get(self._final(data))
         while node is not None and self._operands(node)[0]:
             node = self.made.get(self._final(self._operands(node)[0]))

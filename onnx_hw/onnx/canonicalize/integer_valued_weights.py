@@ -1,7 +1,7 @@
-"""Weights that are stored as floats and are integers of one step, a power of two: they become those integers.
+"""Integer-valued weights: floats that are integers times a power of two become these integers.
 
-So FINN stores what it has trained with few bits. A model without any integers is no such one: its weights get a scale
-like all others.
+FINN stores weights that it has trained with few bits in this way. A model without any integers is not changed: its
+weights get a scale like all others.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from onnx_hw.onnx.operators.facts import Effect
 VERSION = 21
 """Opset of the inserted nodes: the first with 16 bits."""
 
-WIDEST = 16
-"""Bits."""
+MAX_BITS = 16
+"""Greatest width of the integers, in bits."""
 
-FINEST = 30
-"""The least step is 2 to the minus this."""
+MAX_SHIFT = 30
+"""Greatest shift: the least step is 2 to the minus this."""
 
 
 def recover_integer_weights(model: Model) -> Model:
-    """The same model with a DequantizeLinear behind the integers of such weights; it is folded."""
+    """Return the same model with a DequantizeLinear behind the integers of such weights; it is folded."""
     graph = model.graph
     added, nodes = Additions(graph), list[Node]()
     for node in graph.nodes:
@@ -37,7 +37,7 @@ def recover_integer_weights(model: Model) -> Model:
         found = _integers(graph, name)
         if at is not None and found is not None:
             integers, step = found
-            dtype = f"int{8 if _bits(integers) <= 8 else WIDEST}"
+            dtype = f"int{8 if _bits(integers) <= 8 else MAX_BITS}"
             stored = added.constant(f"{name}/integers", integers.astype(dtype), dtype)
             scale = added.constant(f"{name}/step", np.array(step, dtype=np.float32), "float")
             result = added.value(f"{name}/whole", graph.values[name])
@@ -48,13 +48,13 @@ def recover_integer_weights(model: Model) -> Model:
 
 
 def _integers(graph: Graph, name: str) -> tuple[np.ndarray, float] | None:
-    """Integers of at most 16 bits, and the step, the greatest that is at most 1; None if a constant is not of such."""
+    """Return integers of at most 16 bits and their step, the greatest that is at most 1; None for other constants."""
     array = graph.constants.get(name)
     if array is None or array.dtype != np.float32 or not array.size or not np.isfinite(array).all():
         return None
-    for k in range(FINEST + 1):
+    for k in range(MAX_SHIFT + 1):
         counted = np.ldexp(array.astype(np.float64), k)
-        if _bits(counted) > WIDEST:
+        if _bits(counted) > MAX_BITS:
             return None
         if (counted == np.rint(counted)).all():
             return counted.astype(np.int64), 2.0**-k
@@ -62,6 +62,6 @@ def _integers(graph: Graph, name: str) -> tuple[np.ndarray, float] | None:
 
 
 def _bits(numbers: np.ndarray) -> int:
-    """Of an integer type with a sign."""
+    """Return the bits of a signed integer type that holds all numbers."""
     low, high = int(np.floor(numbers.min(initial=0))), int(np.ceil(numbers.max(initial=0)))
     return Int.holding(min(low, -1), high).bits

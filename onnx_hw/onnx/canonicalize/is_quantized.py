@@ -8,7 +8,7 @@ from onnx_hw.onnx.operators.registry import facts_of
 
 
 def is_quantized(model: Model) -> bool:
-    """Whether the model brings integers of its own for its data; weights alone do not count."""
+    """Say whether the model brings integers of its own for its data; weights alone do not count."""
     constants = model.graph.constants
     rows = ((node, facts_of(node)) for node in model.graph.nodes)
     return any(

@@ -1,8 +1,8 @@
-"""A static batch of N is N frames, where all that the model does it does for each of them alike.
+"""Batch removal: a static batch of N becomes N frames, where the model treats all entries of the batch alike.
 
-That is so when every node that depends on an input is one of those that treat the entries of the first axis alike, and
-when every such value has N of them, and with a batch of 1 the same shape but for a first axis of 1. So what stands on
-another axis, is mixed by a Reshape, reduced, or joined with N entries of a constant is noticed by its shape.
+That is so when every node that depends on an input is of a kind that treats the entries of the first axis alike, and
+when every such value has N of them, and with a batch of 1 the same shape but for a first axis of 1. So a batch that
+moves to another axis, is mixed by a Reshape, reduced, or joined with N entries of a constant is noticed by its shape.
 """
 
 from __future__ import annotations
@@ -79,16 +79,16 @@ def _is_alike(node: Node, graph: Graph) -> bool:
 
 
 def _with_one_frame(graph: Graph, framed: set[str], batch: int) -> Graph:
-    """The graph with a first axis of 1 in every value that depends on an input."""
+    """Return the graph with a first axis of 1 in every value that depends on an input."""
     constants, values = dict(graph.constants), {name: _of_one(value, framed) for name, value in graph.values.items()}
     nodes = []
     for node in graph.nodes:
         at = facts_of(node).shape_at or len(node.inputs)
-        told = graph.constants.get(node.inputs[at]) if at < len(node.inputs) else None
-        if told is not None and node.inputs[0] in framed and told.ndim == 1 and told.size and told[0] == batch:
+        target = graph.constants.get(node.inputs[at]) if at < len(node.inputs) else None
+        if target is not None and node.inputs[0] in framed and target.ndim == 1 and target.size and target[0] == batch:
             name = f"{node.inputs[at]}/{node.label}/frame"
-            constants[name] = np.concatenate([told[:1] // batch, told[1:]])
-            values[name] = Value(name, "int64", told.shape)
+            constants[name] = np.concatenate([target[:1] // batch, target[1:]])
+            values[name] = Value(name, "int64", target.shape)
             node = replace(node, inputs=(*node.inputs[:at], name, *node.inputs[at + 1 :]))
         nodes.append(node)
     inputs, outputs = (tuple(_of_one(value, framed) for value in border) for border in (graph.inputs, graph.outputs))
@@ -100,12 +100,12 @@ def _of_one(value: Value, framed: set[str]) -> Value:
 
 
 def split_samples(arrays: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
-    """Samples of a batch, (samples, batch, *shape), as frames, (samples · batch, 1, *shape)."""
+    """Reshape samples of a batch, (samples, batch, *shape), to frames, (samples · batch, 1, *shape)."""
     return {name: array.reshape(-1, 1, *array.shape[2:]) for name, array in arrays.items()} if batch > 1 else {**arrays}
 
 
 def join_batches(arrays: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
-    """Outputs of frames, (samples · batch, 1, *shape), as those of samples, (samples, batch, *shape)."""
+    """Reshape outputs of frames, (samples · batch, 1, *shape), to samples, (samples, batch, *shape)."""
     return (
         {name: array.reshape(-1, batch, *array.shape[2:]) for name, array in arrays.items()}
         if batch > 1
