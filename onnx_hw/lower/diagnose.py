@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.messages.errors import Problem
 from onnx_hw.onnx.evaluate.macs import macs_of

@@ -14,10 +14,12 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rationals import NotFinite
-from onnx_hw.lower.builder import INTEGER_TYPES, Builder, Obstacle
-from onnx_hw.lower.layout.stream_layout import MOST_ELEMENTS, image_layout, layout_of_axes
+from onnx_hw.lower.builder import INTEGER_TYPES, Builder
+from onnx_hw.lower.layout.stream_layout import MAX_ELEMENTS, image_layout, layout_of_axes
+from onnx_hw.lower.network_builder import IntegerStream
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.registry import Lowering
-from onnx_hw.lower.values import IntegerStream, Real, tensors_of
+from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.tensor import Tensor
 
@@ -57,8 +59,8 @@ class Rehearsal:
                 value = self.stage.values[name] = self.real.values[name]
                 self._bring(value.tensor)
             elif name in self.real.pending:
-                made = self.stage.pending[name] = self.real.pending[name]
-                for part in tensors_of(made):
+                pending = self.stage.pending[name] = self.real.pending[name]
+                for part in pending.streams():
                     self._bring(part.tensor)
 
     def _bring(self, tensor: str) -> None:
@@ -78,8 +80,8 @@ def stand_in(builder: Builder, name: str) -> None:
     size = int(np.prod(shape, dtype=np.int64))
     if not size:
         raise Obstacle("empty", f"`{name}` must have elements")
-    if size > MOST_ELEMENTS:
-        raise Obstacle("too-many-elements", f"`{name}` must have at most {MOST_ELEMENTS:,} elements, not {size:,}")
+    if size > MAX_ELEMENTS:
+        raise Obstacle("too-many-elements", f"`{name}` must have at most {MAX_ELEMENTS:,} elements, not {size:,}")
     if len(shape) in (3, 4) and shape[0] == 1:
         layout = image_layout(shape)
     else:

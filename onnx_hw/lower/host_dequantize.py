@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.lower.values import Real
+from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Graph, Node, Value
 
@@ -48,7 +48,7 @@ class ScaleOnHost:
 
     def _constant(self, name: str, what: str, value: Real) -> str:
         """Slope or offset, one number or one per element of the value."""
-        return self._store(f"{name}/{what}", value.spread(getattr(value, what)))
+        return self._store(f"{name}/{what}", value.broadcast(getattr(value, what)))
 
     def _store(self, name: str, array: np.ndarray, element_type: str = "double") -> str:
         return self.added.constant(name, array, element_type)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onnx_hw.exact.rationals import NotFinite
-from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.dry_run import OF_THE_STAND_INS, stand_in
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import names_read

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from onnx_hw.lower.builder import Builder, StreamInput
-from onnx_hw.lower.values import Real
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.network_builder import StreamInput
+from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.element_types import BY_NAME, element_type_of
 from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Graph, Node, Value
@@ -31,8 +32,8 @@ class IntegersOnHost:
         self.nodes: list[Node] = []
         for entry in entries:
             if entry.of:
-                value = builder.values[entry.of]
-                assert isinstance(value, Real)
+                value = Real.cast(builder.values[entry.of])
+                assert value is not None
                 self._add(entry, value)
 
     def _add(self, entry: StreamInput, value: Real) -> None:
@@ -40,7 +41,7 @@ class IntegersOnHost:
         name, shape = entry.of, entry.shape
         current = self._node("Cast", f"{name}/double", shape, name, to=BY_NAME[DOUBLE].code)
         offset, slope = (
-            self.added.constant(f"{name}/{what}", value.spread(getattr(value, what)), DOUBLE)
+            self.added.constant(f"{name}/{what}", value.broadcast(getattr(value, what)), DOUBLE)
             for what in ("offset", "slope")
         )
         current = self._node("Sub", f"{name}/moved", shape, current, offset)

@@ -16,7 +16,7 @@ import numpy as np
 from onnx_hw.exact.rationals import NotFinite
 from onnx_hw.ir.network import Boundary, Network
 from onnx_hw.ir.verify_network import verify_network
-from onnx_hw.lower.builder import INTEGER_TYPES, Builder, Obstacle
+from onnx_hw.lower.builder import INTEGER_TYPES, Builder
 from onnx_hw.lower.diagnose import Diagnosis, not_built
 from onnx_hw.lower.dry_run import Rehearsal
 from onnx_hw.lower.host_dequantize import ScaleOnHost
@@ -24,13 +24,14 @@ from onnx_hw.lower.host_partition import hardware_nodes, head_nodes, host_parts
 from onnx_hw.lower.host_prefix import left_in_floats, values_of_head
 from onnx_hw.lower.host_quantize import IntegersOnHost
 from onnx_hw.lower.layout.hoist_rearrangements import move_rearrangements_to_the_border
-from onnx_hw.lower.layout.stream_layout import MOST_ELEMENTS, elements_of
+from onnx_hw.lower.layout.stream_layout import MAX_ELEMENTS, elements_of
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.lower.ops.materialize_pending import lower
 from onnx_hw.lower.ops.qdq import made_on_host
 from onnx_hw.lower.ops.qonnx import enter_snapped
 from onnx_hw.lower.provenance import held_values
-from onnx_hw.lower.values import IntegerStream, Real
+from onnx_hw.lower.values.real import Real
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.onnx.evaluate.macs import macs_by_label
@@ -88,7 +89,7 @@ class LoweringState:
         left = left_in_floats(graph)
         self.of_host = values_of_head(graph, lambda node: not left.isdisjoint(node.outputs))
         for value in graph.inputs:
-            if value.element_type in INTEGER_TYPES and value.shape is not None and elements_of(value) <= MOST_ELEMENTS:
+            if value.element_type in INTEGER_TYPES and value.shape is not None and elements_of(value) <= MAX_ELEMENTS:
                 self._enter(value.name)
 
     def _enter(self, name: str) -> None:
@@ -97,7 +98,7 @@ class LoweringState:
         integer, node = INTEGER_TYPES[element_type], self.made.get(name)
         if node is not None:
             integer = made_on_host(self.builder, node, self.made.get(node.inputs[0]))
-        self.builder.values[name] = self.builder.enter(name, shape, integer, dtype)
+        self.builder.values[name] = self.builder.add_input(name, shape, integer, dtype)
 
     def visit(self, node: Node) -> None:
         inputs = names_read(node)
@@ -172,10 +173,10 @@ class LoweringState:
             value = self.graph.values.get(name)
             if value is None or name in self.graph.constants or name in self.builder.constants:
                 continue
-            if elements_of(value) > MOST_ELEMENTS:
+            if elements_of(value) > MAX_ELEMENTS:
                 return Obstacle(
                     "too-many-elements",
-                    f"a tensor in hardware must have at most {MOST_ELEMENTS:,} elements; `{name}` has"
+                    f"a tensor in hardware must have at most {MAX_ELEMENTS:,} elements; `{name}` has"
                     f" {elements_of(value):,}, {list(value.shape or ())}",
                 )
         return None
@@ -214,9 +215,11 @@ class LoweringState:
     def _restates(self, node: Node, result: str) -> bool:
         """Whether a result is on the stream of integers that the model has, or of what restates them."""
         values = self.builder.values
-        made = values.get(result)
-        return not isinstance(made, IntegerStream | None) and any(
-            values[name].tensor == made.tensor and (isinstance(values[name], IntegerStream) or name in self.restated)
+        value = values.get(result)
+        if value is None or value.is_integers:
+            return False
+        return any(
+            values[name].tensor == value.tensor and (values[name].is_integers or name in self.restated)
             for name in node.inputs
             if name in values
         )
@@ -258,19 +261,18 @@ class LoweringState:
         boundaries = []
         for name in boundary_values:
             value = builder.values[name]
-            assert isinstance(value, IntegerStream)
             element_type = graph.values[name].element_type
             boundaries.append(builder.boundary(value, name, np.dtype(BY_NAME[element_type].dtype)))
         counting = IntegersOnHost(graph, builder, entries.values())
         scaling, approximate = ScaleOnHost(counting.added.graph(graph.nodes)), dict[str, float]()
         head, entering = [*head, *counting.nodes], [entry.onnx_name for entry in entries.values()]
         for name in accumulators:
-            value = builder.values[name]
-            assert isinstance(value, Real)
-            if value.error:
-                approximate[name] = float(value.error)
-            leaving = value.whole(builder.tensors[value.tensor].size) if value.partial else value
-            boundaries.append(builder.boundary(leaving, scaling.add(name, value, leaving.shape), np.dtype(np.int64)))
+            real = Real.cast(builder.values[name])
+            assert real is not None
+            if real.error:
+                approximate[name] = float(real.error)
+            leaving = real.whole(builder.tensors[real.tensor].size) if real.partial else real
+            boundaries.append(builder.boundary(leaving, scaling.add(name, real, leaving.shape), np.dtype(np.int64)))
         order = {id(node): k for k, node in enumerate(graph.nodes)}
         tail = [*scaling.nodes, *sorted(tail, key=lambda node: order[id(node)])]
         parts = host_parts(replace(model, graph=scaling.added.graph(graph.nodes)), head, tail, entering)
@@ -306,7 +308,7 @@ class LoweringState:
             value, node = self.builder.values.get(name), self.made.get(name)
             if node is None or not self._moves(name):
                 continue  # as the host has it
-            if isinstance(value, IntegerStream | Real) and value.tensor in self.builder.entries:
+            if value is not None and value.is_linear and value.tensor in self.builder.entries:
                 places = np.arange(value.where.size)
                 self.builder.values[name] = self.builder.moved(value, places, value.shape, node)
                 self.restated.discard(name)
@@ -336,7 +338,7 @@ class LoweringState:
                 continue
             seen.add(name)
             value = builder.values.get(name)
-            if isinstance(value, IntegerStream):
+            if value is not None and value.is_integers:
                 if value.tensor in builder.tensors and value.tensor not in builder.entries:
                     leaving.append(name)
                     continue
@@ -345,7 +347,7 @@ class LoweringState:
             node = self.made.get(name)
             if node is None or (name in on_head and self.graph.values[name].element_type):
                 continue  # what the head makes is handed over, if its type can be said
-            if isinstance(value, Real) and name not in self.restated:
+            if value is not None and not value.is_integers and value.is_linear and name not in self.restated:
                 accumulators.append(name)
                 continue
             if not any(node is other for other in nodes):

@@ -13,7 +13,7 @@ import numpy as np
 
 from onnx_hw.ir.network import Boundary
 from onnx_hw.lower.builder import Builder
-from onnx_hw.lower.values import IntegerStream, Real
+from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.element_types import BY_NAME
 
 
@@ -25,10 +25,12 @@ def held_values(builder: Builder, tensors: Collection[str]) -> tuple[Boundary, .
     layouts: dict[bytes, np.ndarray] = {}
     found = []
     for name, value in builder.values.items():
-        if isinstance(value, IntegerStream) and value.tensor in tensors:
+        if value.tensor not in tensors:
+            continue
+        if value.is_integers:
             line = None
-        elif isinstance(value, Real) and name in builder.snapped and value.tensor in tensors and not value.partial:
-            line = (value.spread(value.slope), value.spread(value.offset))
+        elif (real := Real.cast(value)) is not None and name in builder.snapped and not real.partial:
+            line = (real.broadcast(real.slope), real.broadcast(real.offset))
         else:
             continue
         dtype = np.dtype(BY_NAME[builder.graph.values[name].element_type].dtype)

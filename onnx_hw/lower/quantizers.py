@@ -6,16 +6,17 @@ in constants. All numbers are exact; arrays of them are broadcast to the data, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
 
 import numpy as np
 
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding import Rounding
-from onnx_hw.lower.builder import Obstacle
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.onnx.graph.model import Node
 
 WIDEST = 16
@@ -27,82 +28,154 @@ ROUNDINGS = {**Rounding.__members__, "HALF_EVEN": Rounding.ROUND}
 TURNED = {Rounding.FLOOR: Rounding.CEIL, Rounding.CEIL: Rounding.FLOOR}
 """What a mode is for numbers of the other sign, where it is another one."""
 
+Edge = tuple[Fraction, bool]
+"""Number, and whether it belongs to what is beyond it."""
+
 Constants = Callable[[str], np.ndarray | None]
 """A constant by its name: an object array of exact numbers, or None."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantizer:
-    """The numbers ``step · (integer − zero_point)``, the integers being ``low..high``.
+    """Function to the numbers ``step · (integer − zero_point)``, the integers being ``low..high``.
 
     Attributes:
         step, zero_point: object arrays of ``Fraction``; steps are positive.
-        low, high: None where only the data says how far they go.
+        low, high: least and greatest integer; None where only the data says how far they go.
+        falls: a greater number becomes no greater integer; else no smaller one.
+        axis: axis of the data along which thresholds differ.
     """
 
     step: np.ndarray
     zero_point: np.ndarray
     low: int | None
     high: int | None
+    falls: bool = False
+    axis: int = 0
 
     @property
     def dtype(self) -> Int:
-        """The narrowest type for the integers."""
+        """Narrowest type for the integers."""
         assert self.low is not None and self.high is not None
         return Int.holding(self.low, self.high)
 
     @property
     def offset(self) -> np.ndarray:
-        """What the integer 0 stands for."""
+        """Numbers that the integer 0 stands for, an object array of ``Fraction``."""
         return np.asarray(-self.step * self.zero_point, dtype=object)
+
+    @property
+    def has_one_grid(self) -> bool:
+        """Whether numbers are rounded to one grid for all channels."""
+        return False
+
+    def grid(self, step: tuple[Fraction, ...], zero_point: tuple[Fraction, ...]) -> Grid:
+        """Return the grids of channels with these steps and zero points."""
+        raise NotImplementedError
+
+    def one_grid(self) -> Grid:
+        """Return the grid of a quantizer that has one for all channels."""
+        (step,), (zero,) = self.step.reshape(-1), self.zero_point.reshape(-1)
+        return self.grid((step,), (zero,))
+
+    def edges(self) -> Sequence[Sequence[Edge]] | None:
+        """Return the numbers from which on each level above the least is reached: one row, or one per index of
+        ``axis``; None for grids.
+        """
+        return None
+
+    def bounded(self, ends: Sequence[Fraction] | None) -> Quantizer:
+        """Return the quantizer with the integers that occur, where only the data says which those are.
+
+        Args:
+            ends: least and greatest number of every channel of the data; None where they are not known.
+
+        Raises:
+            Obstacle: the integers are not known.
+        """
+        if self.low is None or self.high is None:
+            raise Obstacle("range-unknown", "the data of a Trunc must be integers of a scale")
+        return self
+
+    def fill(self, number: Fraction | float) -> int | None:
+        """Return the integer of a number, which may be infinite; None where that depends on the channel."""
+        assert self.low is not None and self.high is not None
+        if isinstance(number, float):
+            return self.high if (number > 0) != self.falls else self.low
+        integers = self.integers(number)
+        return integers.pop() if len(integers) == 1 else None
+
+    def integers(self, number: Fraction) -> set[int]:
+        """Return the integers that a number becomes in some channel."""
+        raise NotImplementedError
+
+    def turned(self) -> Quantizer:
+        """Return the quantizer that makes the same integers of the data with the other sign."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rounded(Quantizer):
-    """The integer is that next to ``real / step + zero_point``.
+    """Quantizer whose integer is the one next to ``real / step + zero_point``.
 
     Attributes:
-        rounding: what is next.
+        rounding: mode that says which integer is next.
     """
 
     rounding: Rounding
 
+    @property
+    def has_one_grid(self) -> bool:
+        return self.step.size == self.zero_point.size == 1
+
+    def grid(self, step: tuple[Fraction, ...], zero_point: tuple[Fraction, ...]) -> Grid:
+        assert self.low is not None and self.high is not None
+        return Grid(step, zero_point, self.low, self.high, self.dtype, self.rounding)
+
+    def integers(self, number: Fraction) -> set[int]:
+        lines = np.broadcast(self.step, self.zero_point)
+        return {self.grid((step,), (zero,)).integer(number) for step, zero in lines}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Counted(Quantizer):
-    """The integer is the number of thresholds that are reached, and 0 is the least; one step.
+    """Quantizer whose integer is the number of thresholds that are reached (or, where it falls, that are not reached).
+
+    The least integer is 0, and there is one step.
 
     Attributes:
-        thresholds: (1 or channels, high) object array of ``Fraction``, ascending along a row.
-        axis: of the data, along which the channels lie.
+        thresholds: (1 or channels, high) object array of ``Fraction``, ascending along a row; channels along ``axis``.
         taken: whether a number that equals a threshold reaches it.
-        falls: the integer is the number of those that are not reached.
     """
 
     thresholds: np.ndarray
-    axis: int
     taken: bool = True
-    falls: bool = False
+
+    def edges(self) -> Sequence[Sequence[Edge]]:
+        assert not self.falls
+        return [[(Fraction(number), self.taken) for number in row] for row in self.thresholds]
+
+    def integers(self, number: Fraction) -> set[int]:
+        return {self.integer(row, number) for row in self.thresholds}
 
     def integer(self, row: np.ndarray, number: Fraction) -> int:
-        """What a number becomes, by one row of the thresholds."""
+        """Return what a number becomes, by one row of the thresholds."""
         reached = sum(edge < number or (self.taken and edge == number) for edge in row)
         return len(row) - reached if self.falls else reached
 
     def turned(self) -> Counted:
-        """The same integers, but for those that fall, of the data with the other sign."""
         return replace(self, thresholds=-self.thresholds[:, ::-1], taken=not self.taken, falls=not self.falls)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Truncated(Quantizer):
-    """Integers of a scale, divided by a power of two; each of the numbers is one.
+    """Quantizer of integers of a scale, which it divides by a power of two; each of the numbers is one.
 
     Attributes:
-        given: the step of the data's integers.
+        given: step of the data's integers.
         given_zero: their zero point.
         ratio: divisor.
-        rounding: of the quotient.
+        rounding: rounding mode of the quotient.
     """
 
     given: Fraction
@@ -110,15 +183,29 @@ class Truncated(Quantizer):
     ratio: Fraction
     rounding: Rounding
 
-    def edge(self, k: int) -> tuple[Fraction, bool]:
-        """From which real number on the quotient is k or more; and whether that number belongs to it."""
+    def edges(self) -> Sequence[Sequence[Edge]]:
+        assert self.low is not None and self.high is not None
+        return [[self.edge(k) for k in range(self.low + 1, self.high + 1)]]
+
+    def edge(self, k: int) -> Edge:
+        """Return the real number from which on the quotient is ``k`` or more, and whether that number belongs to it."""
         edge = (k - Fraction(self.rounding.halves_below(k), 2)) * self.ratio
         taken = bool(self.rounding.takes_edge(k, 0))
         integer = ceil(edge) if taken else floor(edge) + 1
         return (integer - Fraction(1, 2) - self.given_zero) * self.given, integer % 2 == 0
 
+    def bounded(self, ends: Sequence[Fraction] | None) -> Quantizer:
+        if (self.low is not None and self.high is not None) or ends is None:
+            return super().bounded(ends)
+        integers = [self.integer(end) for end in ends]
+        return replace(self, low=min(integers), high=max(integers))
+
+    def integers(self, number: Fraction) -> set[int]:
+        assert self.low is not None and self.high is not None
+        return {min(max(self.integer(number), self.low), self.high)}
+
     def integer(self, number: Fraction) -> int:
-        """What a real number becomes, but for bounds."""
+        """Return what a real number becomes, apart from bounds."""
         given = Rounding.ROUND.integer(number / self.given + self.given_zero, 0)
         return self.rounding.integer(given / self.ratio, 0)
 

@@ -21,11 +21,10 @@ import numpy as np
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.network import Network
-from onnx_hw.lower.builder import Obstacle
 from onnx_hw.lower.dry_run import stand_in
 from onnx_hw.lower.lower_model import LoweringState, import_prepared
-from onnx_hw.lower.ops.requantize import COARSE_TABLE
-from onnx_hw.lower.values import QuantizedConstant
+from onnx_hw.lower.obstacle import COARSE_TABLE, Obstacle
+from onnx_hw.lower.values.constant import QuantizedConstant
 from onnx_hw.messages.errors import UserError
 from onnx_hw.messages.invariants import refuse
 from onnx_hw.onnx.canonicalize.cast_to_float32 import cast_to_float32

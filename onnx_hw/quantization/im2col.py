@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.lower.ops.kernel import kernel_of
+from onnx_hw.lower.kernel import kernel_of
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect

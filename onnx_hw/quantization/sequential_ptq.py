@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.lower.builder import Obstacle
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.onnx.graph.dependencies import readers_of
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of

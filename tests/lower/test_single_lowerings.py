@@ -14,19 +14,21 @@ import pytest
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding import Rounding
-from onnx_hw.lower.builder import Obstacle
+from onnx_hw.lower.kernel import kernel_of
+from onnx_hw.lower.network_builder import NetworkBuilder
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.binary import _broadcast_shape
 from onnx_hw.lower.ops.concat import concat
-from onnx_hw.lower.ops.data_movement import pads_of_image, placed
-from onnx_hw.lower.ops.kernel import kernel_of
-from onnx_hw.lower.ops.lookup import finely_tabled
 from onnx_hw.lower.ops.matmul_operand import OperandColumns
-from onnx_hw.lower.ops.per_channel_steps import _on_grids, fill_of
 from onnx_hw.lower.ops.qdq import dequantized_constant
 from onnx_hw.lower.ops.reshape import _axis_after, reshape
 from onnx_hw.lower.ops.resize_linear import _around
 from onnx_hw.lower.quantizers import Rounded
-from onnx_hw.lower.values import QuantizedConstant, Real
+from onnx_hw.lower.values.channel_steps import requantize_per_channel
+from onnx_hw.lower.values.constant import QuantizedConstant
+from onnx_hw.lower.values.function_table import fine_table
+from onnx_hw.lower.values.padded import pads_of_image
+from onnx_hw.lower.values.real import Real, tabled
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.tensor import Tensor
 
@@ -101,7 +103,7 @@ def test_only_a_dropout_can_be_in_training(old: bool) -> None:
 
 def test_elements_that_are_all_there_take_no_core() -> None:
     value = real((2, 3))
-    turned = placed(builder(), node("Transpose"), value, np.arange(6).reshape(2, 3).T, 0)
+    turned = NetworkBuilder.placed(builder(), value, np.arange(6).reshape(2, 3).T, node("Transpose"))
     assert turned.shape == (3, 2) and turned.where.tolist() == [0, 3, 1, 4, 2, 5]
 
 
@@ -139,7 +141,7 @@ def test_a_smaller_picture_is_read_in_the_middle(fewer: int) -> None:
 def test_bounds_of_the_numbers_are_bounds_of_the_integers_of_each_channel() -> None:
     grid = Grid.over(Int(4, False), (Fraction(1, 2), Fraction(1)))
     value = real((1, 2), low=Fraction(0), high=Fraction(3))
-    staircase: Any = _on_grids(Tensor((1, 1, 2), Int(5)), value, grid)
+    staircase: Any = requantize_per_channel(Tensor((1, 1, 2), Int(5)), value, grid)
     (found,) = staircase.golden(np.stack([np.arange(-16, 16)] * 2, axis=-1)[None, None])
     assert found[0, 0, :, 0].tolist() == [min(max(2 * k, 0), 6) for k in range(-16, 16)]
     assert found[0, 0, :, 1].tolist() == [min(max(k, 0), 3) for k in range(-16, 16)]
@@ -149,7 +151,7 @@ def test_what_stands_for_a_pad_in_every_channel_or_in_none() -> None:
     """Of two scales, of which one number is the same integer and another is not."""
     steps, zero = (np.array(numbers, dtype=object) for numbers in ([Fraction(1), Fraction(1, 2)], [Fraction(3)]))
     grids = Rounded(step=steps, zero_point=zero, low=-8, high=7, rounding=Rounding.ROUND)
-    assert [fill_of(grids, Fraction(number)) for number in (0, 9, 2, -2)] == [3, 7, None, None]
+    assert [grids.fill(Fraction(number)) for number in (0, 9, 2, -2)] == [3, 7, None, None]
 
 
 def test_weights_that_scales_of_the_data_make_too_wide_are_refused() -> None:
@@ -163,9 +165,9 @@ def test_a_table_of_more_entries_than_memory_is_not_begun() -> None:
     def never(integers: np.ndarray) -> np.ndarray:
         raise AssertionError("nobody may ask for so many")
 
-    answers: Mapping[str, Any] = {"settled": lambda value: SimpleNamespace(range=(-(1 << 22), 1 << 22))}
+    answers: Mapping[str, Any] = {"materialize": lambda value: SimpleNamespace(range=(-(1 << 22), 1 << 22))}
     value: Any = SimpleNamespace(numbers=never)
-    assert finely_tabled(builder(**answers), node("ReduceMean"), value) is None
+    assert fine_table(builder(**answers), node("ReduceMean"), value) is None
 
 
 @pytest.mark.parametrize("step", [1.0, 0.375, 2.0**-7])
@@ -174,11 +176,10 @@ def test_the_numbers_of_a_table_are_fine_beside_the_step_they_are_rounded_to(ste
     constants = {"scale": np.array([step], dtype=np.float32)}
     reader = Node("q", "QuantizeLinear", "", 13, ("y", "scale"), ("z",), {})
     asked = builder(
-        settled=lambda value: Tensor((1, 1, 1), Int(8)),
-        constant=constants.get,
-        graph=SimpleNamespace(nodes=[reader]),
+        materialize=lambda value: Tensor((1, 1, 1), Int(8)),
+        graph=SimpleNamespace(nodes=[reader], constants=constants),
         add=lambda *arguments: "t",
         positions=lambda value: value.where,
     )
-    found = finely_tabled(asked, node("ReduceMean"), replace(real((1,)), slope=(4 * Fraction(step),)))
+    found = tabled(asked, node("ReduceMean"), replace(real((1,)), slope=(4 * Fraction(step),)))
     assert found is not None and step / 2 < 2**12 * found.slope[0] <= step

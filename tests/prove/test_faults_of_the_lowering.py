@@ -18,7 +18,9 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.lower import host_dequantize
 from onnx_hw.lower.builder import Builder
-from onnx_hw.lower.ops import LOWERINGS, activation, binary, concat, conv, data_movement, matmul, pool, qdq
+from onnx_hw.lower.ops import LOWERINGS, activation, conv, data_movement, matmul, pool, qdq
+from onnx_hw.lower.values import concat
+from onnx_hw.lower.values import sum as pending_sum
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.onnx.canonicalize import decompose_qoperators, fold_scales_into_weights
 from onnx_hw.ops.window import Window
@@ -240,7 +242,9 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     ),
     "parts of a Concat reversed": (
         concatenated,
-        calling(concat, "_joined", lambda original, b, node, parts, *given: original(b, node, parts[::-1], *given)),
+        calling(
+            concat, "concatenated", lambda original, b, node, parts, *given: original(b, node, parts[::-1], *given)
+        ),
     ),
     "the host ignores the order of the input": (
         padded_conv,
@@ -274,7 +278,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     ),
     "scales of a sum exchanged": (
         residual,
-        calling(binary, "separate", lambda original, slopes, *given, **to: original(slopes[::-1], *given, **to)),
+        calling(pending_sum, "separate", lambda original, slopes, *given, **to: original(slopes[::-1], *given, **to)),
     ),
     "a maximum padded with 0": (
         maximum,

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_hw.lower.values import Real
+from onnx_hw.lower.values.real import Real
 
 slopes = st.builds(lambda m, e: Fraction(m) * Fraction(10) ** e, st.integers(1, 10**6), st.integers(-36, 30))
 rests = st.fractions(min_value=-100, max_value=100, max_denominator=10**9)

@@ -8,12 +8,13 @@ from math import prod
 
 import numpy as np
 
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.onnx.graph.model import Value
 
-MOST_ELEMENTS = 1 << 23
+MAX_ELEMENTS = 1 << 23
 """Of a tensor on a stream: the place of each of them is written down. At one a cycle it takes a tenth of a second."""
 
-MOST_MOVED = 1 << 22
+MAX_MOVED_ELEMENTS = 1 << 22
 """Of a tensor whose elements come in another order than those of another one: each is looked at many times."""
 
 
@@ -51,6 +52,17 @@ def image_layout(shape: tuple[int, ...]) -> Layout:
     order = np.arange(channels * height * width).reshape(channels, height * width).T.reshape(-1)
     order.flags.writeable = False  # it is shared
     return Layout((height, width, channels), order)
+
+
+def layout_of_image(shape: tuple[int, ...]) -> Layout:
+    """Return the layout of a value [1, channels, *space].
+
+    Raises:
+        Obstacle: the shape is another one.
+    """
+    if len(shape) not in (3, 4) or shape[0] != 1:
+        raise Obstacle("rank", f"the data must be [1, channels, height, width], not {list(shape)}")
+    return image_layout(shape)
 
 
 def layout_of_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> Layout:

@@ -1,31 +1,17 @@
-"""How ONNX operators become hardware: one small function each, grouped by family, found by name.
+"""Lowerings of ONNX operators: one small function each, grouped by family, found by name.
 
 A lowering reads ``builder.values`` of the node's inputs and sets those of its outputs. It raises ``Obstacle`` when the
-node cannot be hardware.
+node cannot become hardware. Every file of this folder is imported here, and ``lowers`` registers what it decorates: a
+new lowering is one function in one file, and the first paragraph of its docstring states its limits in
+``docs/operators.md``.
 """
 
-from onnx_hw.lower.ops import (
-    activation,
-    argmax,
-    concat,
-    constant_arithmetic,
-    conv,
-    conv_transpose,
-    data_movement,
-    lookup,
-    matmul,
-    minmax,
-    pool,
-    qdq,
-    qonnx,
-    reduce,
-    reshape,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from onnx_hw.lower.ops.registry import LOWERINGS, lowering_of
 
 __all__ = ["LOWERINGS", "lowering_of"]
 
-_FAMILIES = (
-    *(activation, constant_arithmetic, argmax, conv, minmax, lookup, qonnx, concat),
-    *(reshape, matmul, data_movement, pool, qdq, reduce, conv_transpose),
-)
+for _file in iter_modules(__path__):
+    import_module(f"{__name__}.{_file.name}")

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.rationals import fractions
-from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.values import FunctionValue
 from onnx_hw.onnx.graph.model import Node
 
 
@@ -45,11 +45,4 @@ def bounds_of(builder: Builder, node: Node) -> tuple[Fraction | None, Fraction |
 
 
 def _bound(builder: Builder, node: Node, low: Fraction | None, high: Fraction | None) -> None:
-    data, result = node.inputs[0], node.outputs[0]
-    value = builder.values.get(data)
-    if data in builder.pending:
-        builder.pending[result] = builder.pending[data].clip(low, high)
-    elif isinstance(value, FunctionValue):
-        builder.values[result] = value.clip(low, high)
-    else:
-        builder.values[result] = builder.real(node, partial=True).clip(low, high)
+    builder.define(node.outputs[0], builder.numbers(node).clip(low, high))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.layout.stream_layout import axes_on_stream, default_layout, layout_of_axes
+from onnx_hw.lower.network_builder import IntegerStream
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.values import IntegerStream, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.argmax import ArgMax
 
@@ -16,7 +17,7 @@ from onnx_hw.ops.argmax import ArgMax
 def arg_max(builder: Builder, node: Node) -> None:
     """over one axis"""
     value = builder.data(node)
-    if isinstance(value, Real) and (value.clipped or len(set(value.slope)) != 1 or len(set(value.offset)) != 1):
+    if value.is_clipped or not value.has_one_scale:
         raise Obstacle(
             "not-quantized",
             f"the data `{node.inputs[0]}` of {node.op_type} must be quantized with one scale",
@@ -24,10 +25,10 @@ def arg_max(builder: Builder, node: Node) -> None:
             node.inputs[0],
         )
     axis = int(node.attributes.get("axis", 0)) % len(value.shape)
-    settled = builder.stream_order(value) is not None
-    positions = builder.positions(value) if settled else default_layout(value.shape).where
+    is_fixed = builder.stream_order(value) is not None
+    positions = builder.positions(value) if is_fixed else default_layout(value.shape).where
     others = tuple(a for a in axes_on_stream(positions.reshape(value.shape)) if a != axis)
-    value = builder.want(value, layout_of_axes(value.shape, (*others, axis)), node)
+    value = builder.request_layout(value, layout_of_axes(value.shape, (*others, axis)), node)
     operator = ArgMax(
         builder.tensors[value.tensor],
         largest=node.op_type == "ArgMax",

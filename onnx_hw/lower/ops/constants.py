@@ -5,44 +5,12 @@ Before opset 7 the shorter operand was aligned by an attribute, not with the las
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
-from onnx_hw.lower.builder import Builder, Hardware, Obstacle
-from onnx_hw.lower.values import IntegerStream, QuantizedConstant
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.lower.values.constant import QuantizedConstant
 from onnx_hw.onnx.graph.model import Node
-
-
-def per_channel(builder: Builder, data: Hardware, constant: np.ndarray) -> tuple[Fraction, ...]:
-    """A constant that is broadcast to a value, as one entry per channel of the stream.
-
-    Raises:
-        Obstacle: it differs between pixels, or widens the value.
-    """
-    constant = np.asarray(constant, dtype=object)
-    kinds: dict[Fraction, int] = {}  # numbers are compared once, not wherever they are broadcast to
-    kind = np.array([kinds.setdefault(number, len(kinds)) for number in constant.reshape(-1)], dtype=np.int64)
-    try:
-        full = np.broadcast_to(kind.reshape(constant.shape), data.shape).reshape(-1)
-    except ValueError:
-        raise Obstacle(
-            "broadcast", f"a constant {list(constant.shape)} must fit into the data {list(data.shape)}"
-        ) from None
-    numbers = tuple(kinds)
-    if np.size(constant) == 1:
-        return numbers
-    tensor = builder.settled(data)
-    channels = tensor.channels
-    if isinstance(data, IntegerStream) or not data.partial:
-        channel = builder.positions(data) % channels
-    else:
-        channel = builder.positions(data.whole(tensor.size))[data.where] % channels
-    of_channel = np.full(channels, full[0])  # a channel without elements takes any
-    of_channel[channel] = full
-    if (of_channel[channel] != full).any():
-        raise Obstacle("constant-per-pixel", "a constant must be the same for all pixels of a channel")
-    return tuple(numbers[k] for k in of_channel)
 
 
 def is_constant(builder: Builder, name: str) -> bool:

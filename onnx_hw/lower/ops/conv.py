@@ -8,12 +8,14 @@ from math import prod
 
 import numpy as np
 
-from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.kernel import kernel_of
 from onnx_hw.lower.layout.stream_layout import image_layout
-from onnx_hw.lower.ops.kernel import kernel_of
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.matmul_operand import columns_of, operand_of_product, with_integer_for_zero
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.values import QuantizedConstant, Real
+from onnx_hw.lower.values.constant import QuantizedConstant
+from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul

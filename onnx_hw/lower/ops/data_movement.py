@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.exact.rationals import fractions
-from onnx_hw.lower.builder import Builder, Obstacle, Padded, T
+from onnx_hw.lower.builder import Builder, PaddedImage
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.ops.resize_linear import interpolate
-from onnx_hw.lower.values import FunctionValue, IntegerStream, Operand, Pending, QuantizedConstant, Real, Surrounded
+from onnx_hw.lower.values.constant import QuantizedConstant
+from onnx_hw.lower.values.padded import PendingPad, pads_of_image
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import compute
@@ -33,7 +35,7 @@ def move(builder: Builder, node: Node) -> None:
     numbers = np.arange(value.where.size).reshape(value.shape)
     for name, origin in zip(node.outputs, _run(builder, node, numbers), strict=True):
         if name:
-            builder.values[name] = placed(builder, node, value, origin, fill=0)
+            builder.values[name] = builder.placed(value, origin, node)
 
 
 @lowers("Resize", "Upsample")
@@ -61,26 +63,27 @@ def pad(builder: Builder, node: Node) -> None:
         value = builder.elements(node, partial=True)
         numbers = np.arange(value.where.size).reshape(value.shape)
         (origin,) = _run(builder, node, numbers, omitted=2)
-        builder.values[result] = placed(builder, node, value, origin, fill=0)
+        builder.values[result] = builder.placed(value, origin, node)
         return
     around = builder.operand(node)
     # the numbers are those of elements + 1, so that 0, which every version puts there, is nowhere
     numbers = np.arange(1, 1 + prod(around.shape)).reshape(around.shape)
     (origin,) = _run(builder, _with_value_0(node), numbers, omitted=2)
     origin = origin.astype(np.int64) - 1
-    if (origin >= 0).all() and not isinstance(around, Pending):
-        builder.values[result] = placed(builder, node, around, origin, fill=0)
+    stream = builder.values.get(node.inputs[0]) if not around.is_pending else None
+    if stream is not None and (origin >= 0).all():
+        builder.values[result] = builder.placed(stream, origin, node)
         return
     fill = _fill(builder, node)
-    integer = _integer_for(builder, around, fill)
-    if integer is None or not isinstance(around, IntegerStream | Real):
-        assert not isinstance(around, IntegerStream), "every integer stands for itself"
-        builder.pending[result] = Surrounded(around, origin, fill)
+    integer = around.integer_for(builder, fill)
+    if stream is None or integer is None:
+        assert not around.is_integers, "every integer stands for itself"
+        builder.pending[result] = PendingPad(around, origin, fill)
         return
-    made = builder.values[result] = placed(builder, node, around, origin, integer)
-    pads = pads_of_image(origin, around.shape)
-    if pads is not None and made.tensor != around.tensor:
-        builder.padded[made.tensor] = Padded(around, pads, integer, origin.shape)
+    padded = builder.values[result] = builder.placed(stream, origin, node, fill=integer)
+    pads = pads_of_image(origin, stream.shape)
+    if pads is not None and padded.tensor != stream.tensor:
+        builder.padded[padded.tensor] = PaddedImage(stream, pads, integer, origin.shape)
 
 
 def moved_once_quantized(builder: Builder, node: Node) -> bool:
@@ -91,30 +94,8 @@ def moved_once_quantized(builder: Builder, node: Node) -> bool:
     numbers = np.arange(prod(waiting.shape)).reshape(waiting.shape)
     for name, origin in zip(node.outputs, _run(builder, node, numbers), strict=True):
         if name:
-            builder.pending[name] = Surrounded(waiting, origin, Fraction(0))
+            builder.pending[name] = PendingPad(waiting, origin, Fraction(0))
     return True
-
-
-def pads_of_image(origin: np.ndarray, shape: tuple[int, ...]) -> tuple[int, int, int, int] | None:
-    """(top, left, bottom, right) where rows and columns of pixels were added around all of an image [1, channels, ...].
-
-    Args:
-        origin: flat index in the image of every element, or -1.
-        shape: of the image.
-    """
-    if origin.ndim not in (3, 4) or len(origin) != 1 or not np.array_equal(origin[origin >= 0], np.arange(prod(shape))):
-        return None
-    inside = (origin >= 0)[0]
-    if inside.ndim == 2:
-        inside = inside[:, None, :]
-    pixels = inside.any(axis=0)
-    rows, columns = (pixels.any(axis=axis).nonzero()[0] for axis in (1, 0))
-    box = np.zeros_like(pixels)
-    box[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] = True
-    if (inside != box).any():
-        return None
-    height, width = box.shape
-    return int(rows[0]), int(columns[0]), height - 1 - int(rows[-1]), width - 1 - int(columns[-1])
 
 
 def _with_value_0(node: Node) -> Node:
@@ -137,22 +118,6 @@ def _fill(builder: Builder, node: Node) -> Fraction | float:
     return float(number) if np.isinf(number) else fractions(np.array(number))[0]
 
 
-def _integer_for(builder: Builder, value: IntegerStream | Operand, number: Fraction | float) -> int | None:
-    """The integer on the stream of a value that stands for a number, if there is one."""
-    if isinstance(number, float):
-        return None
-    if isinstance(value, IntegerStream):
-        return int(number)
-    if not isinstance(value, Real) or value.partial or value.clipped:
-        return None
-    lines = set(value.lines())
-    slope, offset = lines.pop()
-    if lines or slope == 0:
-        return None
-    integer, dtype = (number - offset) / slope, builder.integer_type(value)
-    return int(integer) if integer.denominator == 1 and dtype.min <= integer <= dtype.max else None
-
-
 def _run(builder: Builder, node: Node, numbers: np.ndarray, omitted: int | None = None) -> list[np.ndarray]:
     """The results of a node for the numbers of its data's elements."""
     arguments: list[Any] = [numbers]
@@ -163,24 +128,6 @@ def _run(builder: Builder, node: Node, numbers: np.ndarray, omitted: int | None 
             raise Obstacle("not-constant", f"`{name}`, which says what {node.op_type} does, must be constant")
         arguments.append(constant)
     return [np.asarray(result) for result in compute(node, arguments)]
-
-
-def placed(builder: Builder, node: Node, value: T, origin: np.ndarray, fill: int) -> T:
-    """A value made of another's elements; nothing happens in hardware if each of them is there once."""
-    flat, shape = origin.reshape(-1).astype(np.int64), origin.shape
-    if flat.size == value.where.size and (np.bincount(flat[flat >= 0], minlength=flat.size) == 1).all():
-        return replace(value, shape=shape, where=value.where[flat])
-    if not isinstance(value, IntegerStream) and (flat >= 0).all() and (value.partial or _differs(builder, value)):
-        return replace(value, shape=shape, where=value.where[flat], partial=True)
-    return builder.moved(value, flat, shape, node, fill=fill)
-
-
-def _differs(builder: Builder, value: Real | FunctionValue) -> bool:
-    """Whether integers of several channels stand for different numbers: then only the quantized ones can move."""
-    first, _ = builder.settled(value).range
-    if isinstance(value, FunctionValue):
-        return len(value.numbers(np.array([[first]]))) > 1
-    return len(set(value.slope)) > 1 or len(set(value.offset)) > 1
 
 
 def _move_constant(builder: Builder, node: Node) -> None:

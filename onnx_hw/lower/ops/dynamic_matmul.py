@@ -6,10 +6,11 @@ from math import prod
 
 import numpy as np
 
-from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.layout.stream_layout import Layout
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.matmul_operand import dequantized, from_zero
-from onnx_hw.lower.values import Real
+from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.matmul import MatMul
 
@@ -28,7 +29,7 @@ def product_of_tensors(builder: Builder, node: Node) -> None:
         )
     vectors = _without_zero_point(builder, node, builder.rows(left, inputs, node), 0)
     columns = np.arange(inputs * outputs).reshape(inputs, outputs).T.reshape(-1)
-    matrix = builder.want(right, Layout((1, outputs, inputs), columns), node)
+    matrix = builder.request_layout(right, Layout((1, outputs, inputs), columns), node)
     matrix = _without_zero_point(builder, node, matrix, 1)
     operator = MatMul(builder.tensors[vectors.tensor], builder.tensors[matrix.tensor])
     stream = builder.add(node.label, operator, [vectors.tensor, matrix.tensor], node, output=node.outputs[0])

@@ -8,13 +8,15 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.rationals import fractions
-from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.constants import is_constant
 from onnx_hw.lower.ops.conv import quantized_weights
 from onnx_hw.lower.ops.dynamic_matmul import product_of_tensors
 from onnx_hw.lower.ops.matmul_operand import columns_of, operand_of_product
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.values import QuantizedConstant, Real
+from onnx_hw.lower.values.constant import QuantizedConstant
+from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.matmul import MatMul
 

@@ -13,9 +13,10 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.rationals import commensurable
-from onnx_hw.lower.builder import Builder, Obstacle
-from onnx_hw.lower.ops.requantize import counted_from_zero, unclipped
-from onnx_hw.lower.values import QuantizedConstant, Real
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.lower.values.constant import QuantizedConstant
+from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
 
 WIDEST = 18
@@ -28,8 +29,8 @@ def operand_of_product(builder: Builder, node: Node, k: int = 0) -> Real:
     Raises:
         Obstacle: it must be quantized.
     """
-    name, real = node.inputs[k], unclipped(builder, node, builder.real(node, k))
-    if real.clipped or 0 in real.slope:
+    name, real = node.inputs[k], builder.real(node, k).unclipped(builder, node)
+    if real.is_clipped or 0 in real.slope:
         raise _not_quantized(name)
     integer = builder.integer_type(real)
     if integer.bits > WIDEST:
@@ -79,7 +80,7 @@ def from_zero(builder: Builder, node: Node, real: Real, name: str, k: int) -> Re
     Raises:
         Obstacle: that takes too many bits.
     """
-    finer = counted_from_zero(builder, node, real, f"{node.label}/{name}", WIDEST)
+    finer = real.counted_from_zero(builder, node, f"{node.label}/{name}", WIDEST)
     if finer is None:
         raise _not_quantized(node.inputs[k])
     return finer

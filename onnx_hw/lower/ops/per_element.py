@@ -10,12 +10,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.lower.builder import Builder, Obstacle
-from onnx_hw.lower.values import Real
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.obstacle import PER_PIXEL, Obstacle
+from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
-
-PER_PIXEL = "constant-per-pixel"
-"""Code of the obstacle that a constant differs between the pixels of a channel."""
 
 MOST = 1 << 14
 """Elements: as many constants have to be kept."""
@@ -27,7 +25,7 @@ def per_element(builder: Builder, node: Node, real: Real) -> Real:
     Raises:
         Obstacle: they are too many, or not all of those on their stream.
     """
-    tensor = builder.settled(real)
+    tensor = builder.materialize(real)
     if real.partial or tensor.size > MOST:
         raise Obstacle(
             PER_PIXEL,

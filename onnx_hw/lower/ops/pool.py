@@ -11,20 +11,17 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.lower.builder import Builder, Hardware, Obstacle, layout_of_image
-from onnx_hw.lower.layout.stream_layout import image_layout
-from onnx_hw.lower.ops.data_movement import pads_of_image
-from onnx_hw.lower.ops.kernel import Kernel, kernel_of
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.kernel import Kernel, kernel_of, pool_of
+from onnx_hw.lower.layout.stream_layout import image_layout, layout_of_image
+from onnx_hw.lower.network_builder import LoweredValue, NetworkBuilder, StreamValue
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.per_element import times_per_element
-from onnx_hw.lower.ops.reduce import carry_scale, postpone_extrema
+from onnx_hw.lower.ops.reduce import postpone_extrema
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.ops.requantize import summed
-from onnx_hw.lower.values import IntegerStream, Operand, Real, Surrounded
+from onnx_hw.lower.values.real import Real, summed
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.windows import sliding_window
-from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.pool import Pool
-from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.tensor import Tensor
 
 
@@ -41,25 +38,24 @@ def maxpool_of(builder: Builder, node: Node) -> None:
     value, kernel = _without_pads(builder, value, kernel)
     kernel.check_touches(Tensor(layout_of_image(value.shape).shape, Int(8)))
 
-    def maxima(builder: Builder, value: Hardware) -> Hardware:
+    def maxima(builder: NetworkBuilder, value: StreamValue) -> StreamValue:
         value, tensor = builder.image(value, node)
         pool = pool_of(tensor, "max", kernel, tensor.dtype.min)
         stream = builder.add(node.label, pool, [value.tensor], node, output=result)
-        carry_scale(builder, value.tensor, stream)
+        builder.carry_grid(value.tensor, stream)
         return replace(value, tensor=stream, shape=shape, where=image_layout(shape).where)
 
     postpone_extrema(builder, node, value, maxima)
 
 
-def _without_pads(
-    builder: Builder, value: IntegerStream | Operand, kernel: Kernel
-) -> tuple[IntegerStream | Operand, Kernel]:
-    """What stands inside a Pad with a constant that no maximum notices, such as -inf, and the kernel that pads it."""
-    if isinstance(value, Surrounded) and value.fill <= builder.least(value.value):
-        pads = pads_of_image(value.origin, value.value.shape)
-        height, width, _ = layout_of_image(value.value.shape).shape
-        if pads is not None and kernel.padded(pads).always_touches(height, width):
-            return value.value, kernel.padded(pads)
+def _without_pads(builder: Builder, value: LoweredValue, kernel: Kernel) -> tuple[LoweredValue, Kernel]:
+    """Return what stands inside a Pad with a constant that no maximum notices, and the kernel that pads it."""
+    inside = value.without_pads(builder)
+    if inside is not None:
+        image, pads = inside
+        height, width, _ = layout_of_image(image.shape).shape
+        if kernel.padded(pads).always_touches(height, width):
+            return image, kernel.padded(pads)
     return value, kernel
 
 
@@ -96,10 +92,3 @@ def _counts(node: Node, space: tuple[int, ...]) -> np.ndarray:
     how = {name: node.attributes[name] for name in names if name in node.attributes}
     window = sliding_window(space, node.attributes["kernel_shape"], **how)
     return window.counts(space, include_pads=bool(node.attributes.get("count_include_pad", 0)))
-
-
-def pool_of(tensor: Tensor, kind: str, kernel: Kernel, pad_value: int) -> Operator:
-    """A single window over the whole image is a reduction, which needs no line buffer."""
-    if kernel.size == tensor.shape[:2] and not any(kernel.pads):
-        return Reduce(tensor, kind)
-    return Pool(tensor, kind, kernel.size, kernel.strides, kernel.pads, pad_value, kernel.dilations)

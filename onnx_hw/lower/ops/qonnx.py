@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
-from typing import TypeGuard
 
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.rationals import fractions
-from onnx_hw.lower.builder import Builder, Obstacle
-from onnx_hw.lower.ops.binary import in_one_tensor
-from onnx_hw.lower.ops.constant_arithmetic import scaled
-from onnx_hw.lower.ops.constants import is_constant, per_channel
-from onnx_hw.lower.ops.lookup import integers_of_function
-from onnx_hw.lower.ops.per_channel_steps import fill_of, of_tensor
-from onnx_hw.lower.ops.qdq import integers_on
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.network_builder import IntegerStream, LoweredValue
+from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.lower.ops.constants import is_constant
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.quantizers import WIDEST, Counted, Quantizer, Rounded, Truncated, snapping_of
-from onnx_hw.lower.values import (
-    Extrema,
-    FunctionValue,
-    IntegerStream,
-    Operand,
-    PendingProduct,
-    PendingSum,
-    QuantizedConstant,
-    Real,
-    Surrounded,
-)
+from onnx_hw.lower.quantizers import WIDEST, Quantizer, snapping_of
+from onnx_hw.lower.values.constant import QuantizedConstant
+from onnx_hw.lower.values.per_channel import per_channel
+from onnx_hw.lower.values.quantized_by import quantized_by
+from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.qonnx import DOMAINS
@@ -40,16 +28,16 @@ def _lower(builder: Builder, node: Node) -> None:
         builder.constants[node.outputs[0]] = snapped_constant(builder, node)
         return
     value = builder.operand(node)
-    if isinstance(value, IntegerStream):
-        raise builder.unfit(node)
+    if value.is_integers:
+        raise builder.obstacle(node)
     snapping = snapping_of(node, len(value.shape), builder.exact_constant)
-    if isinstance(value, PendingSum | PendingProduct) and not _has_one_grid(snapping):
-        value = in_one_tensor(builder, node, value)
-    snapping = bounded(snapping, builder, value)
+    if not snapping.has_one_grid:
+        value = value.for_channel_grids(builder, node)
+    snapping = snapping.bounded(value.ends(builder))
     if snapping.dtype.bits > WIDEST:
         builder.values[node.outputs[0]] = _as_it_is(builder, node, value, snapping)
     else:
-        builder.values[node.outputs[0]] = standing_for(builder, _integers(builder, node, value, snapping), snapping)
+        builder.values[node.outputs[0]] = standing_for(builder, quantized_by(builder, node, value, snapping), snapping)
     builder.snapped.add(node.outputs[0])
 
 
@@ -96,7 +84,7 @@ def enter_snapped(builder: Builder, node: Node, entry: str) -> None:
     snapping, name = snapped_on_host(builder, node), node.outputs[0]
     shape = builder.shape(name)
     dtype = np.dtype(f"{'' if snapping.dtype.signed else 'u'}int{8 if snapping.dtype.bits <= 8 else 16}")
-    integers = builder.enter(entry, shape, snapping.dtype, dtype, of=name)
+    integers = builder.add_input(entry, shape, snapping.dtype, dtype, of=name)
     builder.values[name] = standing_for(builder, integers, snapping)
     builder.snapped.add(name)
 
@@ -146,37 +134,17 @@ def _floats(builder: Builder, name: str) -> np.ndarray:
     return exact.astype(np.float32)
 
 
-def bounded(snapping: Quantizer, builder: Builder, value: Operand) -> Quantizer:
-    """With the integers that occur, where only the data says which those are."""
-    if snapping.low is not None and snapping.high is not None:
-        return snapping
-    if not isinstance(snapping, Truncated) or not isinstance(value, Real):
-        raise Obstacle("range-unknown", "the data of a Trunc must be integers of a scale")
-    first, last = builder.settled(value).range
-    ends = [_clipped(value, slope * x + offset) for slope, offset in value.lines() for x in (first, last)]
-    integers = [snapping.integer(end) for end in ends]
-    return replace(snapping, low=min(integers), high=max(integers))
-
-
-def _clipped(value: Real, number: Fraction) -> Fraction:
-    number = number if value.low is None else max(number, value.low)
-    return number if value.high is None else min(number, value.high)
-
-
-def _has_one_grid(snapping: Quantizer) -> TypeGuard[Rounded]:
-    return isinstance(snapping, Rounded) and snapping.step.size == snapping.zero_point.size == 1
-
-
 def _too_wide(node: Node, snapping: Quantizer) -> Obstacle:
     message = f"data must be quantized to {WIDEST} bits at most, not to the {snapping.dtype.bits} of {node.op_type}"
     return Obstacle("bit-width", message)
 
 
-def _as_it_is(builder: Builder, node: Node, value: Operand, snapping: Quantizer) -> Real:
+def _as_it_is(builder: Builder, node: Node, value: LoweredValue, snapping: Quantizer) -> Real:
     """Numbers that are on a grid of many integers already."""
-    if isinstance(value, Real) and isinstance(snapping, Rounded) and not value.partial and not value.clipped:
-        steps, zeros = (per_channel(builder, value, array) for array in (snapping.step, snapping.zero_point))
-        lines, (first, last) = value.lines(), builder.settled(value).range
+    real = Real.cast(value)
+    if real is not None and snapping.edges() is None and not real.partial and not real.is_clipped:
+        steps, zeros = (per_channel(builder, real, array) for array in (snapping.step, snapping.zero_point))
+        lines, (first, last) = real.lines(), builder.materialize(real).range
         count = max(len(lines), len(steps), len(zeros))
         each = (column * count if len(column) == 1 else column for column in (lines, list(steps), list(zeros)))
         for (slope, offset), step, zero in zip(*each, strict=True):
@@ -186,41 +154,5 @@ def _as_it_is(builder: Builder, node: Node, value: Operand, snapping: Quantizer)
             whole = factor.denominator == start.denominator == 1
             if not whole or ends[0] < snapping.low or ends[1] > snapping.high:
                 raise _too_wide(node, snapping)
-        return value
+        return real
     raise _too_wide(node, snapping)
-
-
-def _integers(builder: Builder, node: Node, value: Operand, snapping: Quantizer) -> IntegerStream:
-    """What stands for a value on a grid."""
-    if isinstance(snapping, Counted) and snapping.falls and not isinstance(value, Surrounded):
-        return _falling(builder, node, value, snapping)
-    if _has_one_grid(snapping):
-        assert snapping.low is not None and snapping.high is not None  # only those of a Trunc are not known
-        (step,), (zero,) = snapping.step.reshape(-1), snapping.zero_point.reshape(-1)
-        grid = Grid((step,), (zero,), snapping.low, snapping.high, snapping.dtype, snapping.rounding)
-        return integers_on(builder, node, value, grid)
-    match value:
-        case Real() if value.error:  # its numbers are those of a table, and may be next to an edge
-            raise builder.unfit(node)
-        case Real() | FunctionValue():
-            return of_tensor(builder, node, value, snapping)
-        case Extrema():
-            return value.of_integers(builder, _integers(builder, node, value.value, snapping))
-        case Surrounded():
-            fill = fill_of(snapping, value.fill)
-            if fill is not None:
-                inside = _integers(builder, node, value.value, snapping)
-                return builder.moved(inside, value.origin.reshape(-1), value.shape, node, fill=fill)
-    raise builder.unfit(node)
-
-
-def _falling(builder: Builder, node: Node, value: Operand, snapping: Counted) -> IntegerStream:
-    """Of thresholds whose steps lead down: of sums with the other sign, or by a table behind steps that lead up."""
-    sums = isinstance(value, Real) and not value.error
-    turned = scaled(builder, node, value, (Fraction(-1),), (Fraction(0),)) if sums and isinstance(value, Real) else None
-    if turned is not None:
-        return of_tensor(builder, node, turned, snapping.turned())
-    counts = _integers(builder, node, value, replace(snapping, falls=False))
-    down = FunctionValue(counts.tensor, counts.shape, counts.where, lambda x: len(snapping.thresholds[0]) - x)
-    names = {"name": f"{node.label}/falling", "output": f"{node.outputs[0]}/falling"}
-    return integers_of_function(builder, node, down, lambda x: x.astype(np.int64), snapping.dtype, **names)

@@ -9,12 +9,13 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.wide_quantized_add import MAX_WIDE_OPERAND_VALUES
-from onnx_hw.lower.builder import SCALES_MOVE, Builder, Hardware, Obstacle, T
+from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.layout.stream_layout import Layout
-from onnx_hw.lower.ops.binary import factors_of
+from onnx_hw.lower.network_builder import LoweredValue, NetworkBuilder, StreamValue, T
+from onnx_hw.lower.obstacle import SCALES_MOVE, Obstacle
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.ops.requantize import summed
-from onnx_hw.lower.values import Extrema, IntegerStream, Operand, PendingSum, Real
+from onnx_hw.lower.values.extrema import PendingExtrema
+from onnx_hw.lower.values.real import Real, summed
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.tensor import Tensor
@@ -57,26 +58,24 @@ def _mean_or_sum(builder: Builder, node: Node, axes: tuple[int, ...], *, mean: b
     """The mean of ``slope·x + offset`` over n pixels is ``(slope / n)·Σx + offset``; the sum n·(mean). The sum of two
     tensors that waits for a quantizer becomes one of their means."""
     name, result = node.inputs[0], node.outputs[0]
-    waiting = None if name in builder.values else builder.pending.get(name)
-    if isinstance(waiting, PendingSum) and not waiting.clipped and factors_of(waiting) is None:
-        builder.pending[result] = _sum_of_two(builder, node, waiting, axes, mean=mean)
-        return
+    pending = None if name in builder.values else builder.pending.get(name)
+    if pending is not None:
+
+        def reduced(real: Real, which: str) -> Real:
+            """Each operand has sums of its own, where the operands' steps have no simple ratio."""
+            low, high = builder.tensors[real.tensor].range
+            real, tensor = _pixels(builder, node, real, axes)
+            if real.error or (high - low) * tensor.pixels >= MAX_WIDE_OPERAND_VALUES:
+                raise builder.obstacle(node)
+            stream = builder.add(f"{node.label}/{which}", Reduce(tensor, "sum"), [real.tensor], node)
+            return _of_sums(builder, node, real, tensor, stream, mean=mean)
+
+        if (sum_of_two := pending.of_both_operands(reduced)) is not None:
+            builder.pending[result] = sum_of_two
+            return
     real, tensor = _pixels(builder, node, summed(builder, node), axes)
     stream = builder.add(node.label, Reduce(tensor, "sum"), [real.tensor], node, output=result)
     builder.values[result] = _of_sums(builder, node, real, tensor, stream, mean=mean)
-
-
-def _sum_of_two(builder: Builder, node: Node, waiting: PendingSum, axes: tuple[int, ...], *, mean: bool) -> PendingSum:
-    """The operands' steps have no simple ratio, so each has sums of its own."""
-    reals = []
-    for real, which in ((waiting.a, "first"), (waiting.b, "second")):
-        low, high = builder.tensors[real.tensor].range
-        placed, tensor = _pixels(builder, node, real, axes)
-        if real.error or (high - low) * tensor.pixels >= MAX_WIDE_OPERAND_VALUES:
-            raise builder.unfit(node)
-        stream = builder.add(f"{node.label}/{which}", Reduce(tensor, "sum"), [placed.tensor], node)
-        reals.append(_of_sums(builder, node, placed, tensor, stream, mean=mean))
-    return replace(waiting, a=reals[0], b=reals[1])
 
 
 def _of_sums(builder: Builder, node: Node, real: Real, tensor: Tensor, stream: str, *, mean: bool) -> Real:
@@ -91,39 +90,34 @@ def _of_sums(builder: Builder, node: Node, real: Real, tensor: Tensor, stream: s
 def _extremum(builder: Builder, node: Node, axes: tuple[int, ...], kind: str) -> None:
     shape = builder.shape(node.outputs[0])
 
-    def extrema(builder: Builder, value: Hardware) -> Hardware:
+    def extrema(builder: NetworkBuilder, value: StreamValue) -> StreamValue:
         value, tensor = _pixels(builder, node, value, axes)
         stream = builder.add(node.label, Reduce(tensor, kind), [value.tensor], node, output=node.outputs[0])
-        carry_scale(builder, value.tensor, stream)
+        builder.carry_grid(value.tensor, stream)
         return replace(value, tensor=stream, shape=shape, where=np.arange(tensor.channels))
 
     postpone_extrema(builder, node, builder.operand(node), extrema)
 
 
 def postpone_extrema(
-    builder: Builder, node: Node, value: IntegerStream | Operand, extrema: Callable[[Builder, Hardware], Hardware]
+    builder: Builder, node: Node, value: LoweredValue, extrema: Callable[[NetworkBuilder, StreamValue], StreamValue]
 ) -> None:
     """Take maxima or minima of the integers on a stream now, or once they are quantized where their order is another,
     or each channel's scale is."""
     result = node.outputs[0]
-    if builder.rises(value):
+    stream = StreamValue.cast(value)
+    if stream is not None and stream.keeps_order(builder):
         try:
-            builder.values[result] = extrema(builder, value)
+            builder.values[result] = extrema(builder, stream)
             return
         except Obstacle as obstacle:
             if obstacle.code != SCALES_MOVE:
                 raise
-    assert not isinstance(value, IntegerStream)
-    builder.pending[result] = Extrema(value, builder.shape(result), extrema)
+    assert not value.is_integers
+    builder.pending[result] = PendingExtrema(value, builder.shape(result), extrema)
 
 
-def carry_scale(builder: Builder, source: str, result: str) -> None:
-    """What the integers of one tensor stand for, those of another do, too."""
-    if source in builder.grids:
-        builder.grids[result] = builder.grids[source]
-
-
-def _pixels(builder: Builder, node: Node, value: T, axes: tuple[int, ...]) -> tuple[T, Tensor]:
+def _pixels(builder: NetworkBuilder, node: Node, value: T, axes: tuple[int, ...]) -> tuple[T, Tensor]:
     """The value on a stream whose pixels are the reduced axes, whose channels are the others, each in their order."""
     kept: tuple[int, ...] = tuple(a for a in range(len(value.shape)) if a not in axes)
     order = np.arange(value.where.size).reshape(value.shape).transpose((*axes, *kept)).reshape(-1)
@@ -138,5 +132,5 @@ def _pixels(builder: Builder, node: Node, value: T, axes: tuple[int, ...]) -> tu
         in_place = tensor.channels == channels and (known % channels == np.arange(channels)).all()
         if in_place and (known // channels == known[:, :1] // channels).all():
             return value, tensor
-    value = builder.want(value, Layout((height, width, channels), order), node)
+    value = builder.request_layout(value, Layout((height, width, channels), order), node)
     return value, builder.tensors[value.tensor]

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.values import QuantizedConstant
+from onnx_hw.lower.values.constant import QuantizedConstant
 from onnx_hw.onnx.graph.model import Node
 
 

@@ -17,10 +17,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.layout.stream_layout import image_layout
-from onnx_hw.lower.ops.requantize import summed
-from onnx_hw.lower.values import Real
+from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.lower.values.real import Real, summed
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.ops.depthwise import Depthwise

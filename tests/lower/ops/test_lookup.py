@@ -13,8 +13,8 @@ import onnx
 from onnx import helper
 from onnx_hw import flow
 from onnx_hw.lower.lower_model import import_model
-from onnx_hw.lower.ops import lookup
 from onnx_hw.lower.ops.lookup import RISING
+from onnx_hw.lower.values import function_table
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.lookup import Lookup
@@ -147,7 +147,7 @@ def test_steps_found_by_halves_are_those_of_every_argument(
     model = flow.read(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y))
     tables = []
     for many in (1 << 10, 1 << 30):
-        monkeypatch.setattr(lookup, "MANY", many)
+        monkeypatch.setattr(function_table, "MAX_ENUMERATED_ARGUMENTS", many)
         tables.append(flow.quantize(model).nodes[-1].operator)
     by_halves, looked_at = tables
     assert isinstance(by_halves, Staircase) and isinstance(looked_at, Staircase)

@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnx_hw.lower.builder import Obstacle
+from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.onnx.graph.model import Node
+from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.tensor import Tensor
 
@@ -51,6 +54,17 @@ class Kernel:
             raise Obstacle(
                 "window-outside", f"some window {list(self.size)} must touch the image, not only its pads {self.pads}"
             )
+
+
+def pool_of(tensor: Tensor, kind: str, kernel: Kernel, pad_value: int) -> Operator:
+    """Return the operator of a pool: a single window over the whole image is a reduction, without a line buffer.
+
+    Args:
+        kind: ``max``, ``min`` or ``sum``.
+    """
+    if kernel.size == tensor.shape[:2] and not any(kernel.pads):
+        return Reduce(tensor, kind)
+    return Pool(tensor, kind, kernel.size, kernel.strides, kernel.pads, pad_value, kernel.dilations)
 
 
 def kernel_of(node: Node, size: tuple[int, ...], image: tuple[int, int], output: tuple[int, ...]) -> Kernel:

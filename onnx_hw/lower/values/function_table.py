@@ -1,0 +1,189 @@
+"""Functions of the integers on a stream as hardware: steps where the function rises, else an exact table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.requantization import LARGEST_TABLE
+from onnx_hw.exact.step_function import Steps
+from onnx_hw.lower.network_builder import IntegerStream, NetworkBuilder, StreamValue
+from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.onnx.graph.model import Node
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.onnx.operators.registry import facts_of
+from onnx_hw.ops.lookup import Lookup
+from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.requantize import Staircase
+from onnx_hw.ops.tensor import Tensor
+
+FINE_TABLE_BITS, FINEST_TABLE_BITS = 20, 26
+"""Widths of the integers of a function that is summed up: with the first, a mean of them is off by at most 2^-19 of the
+greatest. The table has more bits, up to the second, where that is too much for the integers that the mean becomes."""
+
+TABLE_STEP_EXPONENT = 12
+"""A table's numbers are multiples of 2^-12 of the step that they are rounded to, or of less."""
+
+MAX_STEP_EXPONENT = 1 << 20
+"""Exponent of a step that any number is fine enough for."""
+
+UNCHANGED = frozenset((Effect.KEEPS, Effect.JOINS, Effect.BOUNDS, Effect.ADDS))
+"""Effects of operators that leave the numbers, and their errors, as they are."""
+
+MAX_ENUMERATED_ARGUMENTS = 1 << 18
+"""Greatest number of arguments, of all channels together, for which a rising function is computed everywhere. The
+steps of one with more are found by bisection."""
+
+MAX_FUNCTION_ARGUMENTS = 1 << 24
+"""Greatest number of arguments, of all channels together, for which a function is computed."""
+
+
+def integers_of_function(
+    builder: NetworkBuilder,
+    node: Node,
+    value: StreamValue,
+    onto: Callable[[np.ndarray], np.ndarray],
+    dtype: Int,
+    *,
+    rises: bool,
+    name: str,
+    output: str,
+) -> IntegerStream:
+    """Build integers that are a function of a value's numbers.
+
+    Args:
+        onto: function of (1 or channels, n) float64, of which each is a number, to integers, of as many channels or
+            more.
+        dtype: type of these integers.
+        rises: a greater integer of the value surely stands for no smaller number.
+        name, output: names of the hardware node and its tensor.
+
+    Raises:
+        Obstacle: the function has too many arguments, or is not a number for one of them.
+    """
+    operand = builder.materialize(value)
+    first, last = operand.range
+    count = last - first + 1
+    probe = value.numbers(np.array([[first, (first + last) // 2, last]]))
+    if rises and count * len(probe) > MAX_ENUMERATED_ARGUMENTS:
+        rising = _rising_steps(operand, value.numbers, onto, dtype)
+        return IntegerStream(
+            builder.add(name, rising, [value.tensor], node, output=output), value.shape, builder.positions(value)
+        )
+    channels = 1 if np.array_equal(probe, np.broadcast_to(probe[:1], probe.shape), equal_nan=True) else len(probe)
+    if count * channels > MAX_FUNCTION_ARGUMENTS:
+        raise too_many_arguments(builder, node, value, count * channels)
+    values = value.numbers(np.arange(first, last + 1)[None, :])
+    if len(values) > 1 and (values == values[0]).all():
+        values = values[:1]
+    if values.size > MAX_FUNCTION_ARGUMENTS:
+        raise too_many_arguments(builder, node, value, values.size)
+    if np.isnan(values).any():
+        at = first + int(np.argwhere(np.isnan(values))[0][1])
+        raise Obstacle("not-a-number", f"`{node.inputs[0]}` must be a number for every integer; it is NaN for {at}")
+    integers = onto(np.broadcast_to(values, (len(values), count)))
+    operator = _cheapest_operator(operand, integers, dtype)
+    if operator is None:
+        raise too_many_arguments(builder, node, value, integers.size)
+    tensor = builder.add(name, operator, [value.tensor], node, output=output)
+    return IntegerStream(tensor, value.shape, builder.positions(value))
+
+
+def _rising_steps(
+    operand: Tensor, numbers: Callable[[np.ndarray], np.ndarray], onto: Callable[[np.ndarray], np.ndarray], dtype: Int
+) -> Staircase:
+    """Return the steps of a function that rises, each found by bisection: it has too many arguments to try all."""
+    first, last = operand.range
+    ends = onto(numbers(np.array([[first, last]])))
+    low, high = int(ends.min()), int(ends.max())
+    levels = np.arange(low + 1, high + 1)
+    below, above = (np.full((len(ends), levels.size), at) for at in (first - 1, last + 1))
+    while (above - below > 1).any():
+        middle = np.maximum((below + above) // 2, first)
+        is_reached = onto(numbers(middle)) >= levels
+        below, above = np.where(is_reached, below, middle), np.where(is_reached, middle, above)
+    above = np.maximum.accumulate(above, axis=1)  # the last digit of a double may fall where the function rises
+    return Staircase(operand, Steps(first, last, low, high, above), dtype)
+
+
+def _cheapest_operator(operand: Tensor, integers: np.ndarray, dtype: Int) -> Operator | None:
+    """Return the cheapest hardware for a function from the operand's range to integers (1 or channels, count).
+
+    None where the function falls somewhere and is too large for a table.
+    """
+    low, high = int(integers.min()), int(integers.max())
+    first, last = operand.range
+    if (np.diff(integers, axis=1) >= 0).all() and low < high:
+        levels = np.arange(low + 1, high + 1)
+        thresholds = np.stack([first + np.searchsorted(row, levels) for row in integers])
+        return Staircase(operand, Steps(first, last, low, high, thresholds), dtype)
+    if integers.size > LARGEST_TABLE:
+        return None
+    return Lookup(operand, integers, dtype)
+
+
+def fine_table(builder: NetworkBuilder, node: Node, value: StreamValue) -> tuple[str, Fraction] | None:
+    """Build a table of multiples of a power of two next to the numbers of a function that a node sums up.
+
+    Returns:
+        name of its tensor, and the power of two; None where the function has too many arguments.
+    """
+    operand = builder.materialize(value)
+    first, last = operand.range
+    if last - first >= LARGEST_TABLE:
+        return None
+    numbers = value.numbers(np.arange(first, last + 1)[None, :])
+    if numbers.size > LARGEST_TABLE:
+        return None
+    if not np.isfinite(numbers).all():
+        raise Obstacle("not-a-number", f"`{node.inputs[0]}` must be finite for every integer")
+    _, exponent = np.frexp(np.abs(numbers).max())
+    exponent = max(
+        min(int(exponent) - (FINE_TABLE_BITS - 1), _coarsest_exponent(builder, node)),
+        int(exponent) - (FINEST_TABLE_BITS - 1),
+    )
+    integers = np.rint(np.ldexp(numbers, -exponent)).astype(np.int64)
+    integers = np.broadcast_to(integers, (len(numbers), last - first + 1))
+    lookup = Lookup(operand, integers, Int.holding(int(integers.min()), int(integers.max())))
+    return builder.add(f"{node.label}/table", lookup, [value.tensor], node), Fraction(2) ** exponent
+
+
+def _coarsest_exponent(builder: NetworkBuilder, node: Node) -> int:
+    """Return the exponent of the greatest power of two that is fine enough for every quantizer of a node's result.
+
+    The result may be moved or bounded before it is quantized.
+    """
+    names, exponent = set(node.outputs), MAX_STEP_EXPONENT
+    for reader in builder.graph.nodes:
+        if names.isdisjoint(reader.inputs):
+            continue
+        effect = facts_of(reader).effect
+        if effect in UNCHANGED:
+            names.update(reader.outputs)
+        elif effect is Effect.QUANTIZES and reader.inputs[0] in names:
+            scale = builder.graph.constants.get(reader.inputs[1])
+            step = float(abs(scale.reshape(-1)[0])) if scale is not None and scale.size == 1 else 0.0
+            if 0 < step < np.inf:
+                exponent = min(exponent, int(np.frexp(step)[1]) - 1 - TABLE_STEP_EXPONENT)
+    return exponent
+
+
+def too_many_arguments(builder: NetworkBuilder, node: Node, value: StreamValue, count: int) -> Obstacle:
+    """Return the reason why a function, read by a node, cannot become a table; its data would have to be quantized."""
+    data = next(
+        (
+            name
+            for name, candidate in builder.values.items()
+            if candidate.is_linear and not candidate.is_integers and candidate.tensor == value.tensor
+        ),
+        "",
+    )
+    return Obstacle(
+        "quantize-before",
+        f"a function that rises and falls must have few arguments to become a table, not {count} (`{node.inputs[0]}`)",
+        f"put QuantizeLinear and DequantizeLinear (8 bits) {f'behind `{data}`' if data else 'before the function'}",
+        data,
+    )

@@ -1,0 +1,92 @@
+"""Sum or difference of two tensors, each with a scale of its own: a weighted sum of their integers, and its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.quantized_add import MAX_OPERAND_VALUES, separate
+from onnx_hw.exact.wide_quantized_add import find_weighted_sum
+from onnx_hw.lower.network_builder import IntegerStream, LoweredValue, NetworkBuilder, StreamValue
+from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.lower.values.clipped import Clipped
+from onnx_hw.lower.values.real import Real
+from onnx_hw.onnx.graph.model import Node
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.requantize import Staircase
+
+MAX_FACTOR = 1 << 8
+"""Greatest factor of the integers of an operand, where a sum of two is a weighted sum of their integers."""
+
+
+@dataclass(frozen=True)
+class PendingSum(Clipped):
+    """Real numbers ``clip(a ± b, low, high)`` of two tensors, which are integers with one scale each.
+
+    Attributes:
+        a, b: the operands, of one shape, in one order, without bounds.
+        sign: sign of ``b``: 1 or −1.
+    """
+
+    a: Real
+    b: Real
+    sign: int = 1
+
+    is_pending: ClassVar[bool] = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.a.shape
+
+    def streams(self) -> list[StreamValue]:
+        return [self.a, self.b]
+
+    def quantized_within(self, builder: NetworkBuilder, node: Node, grid: Grid) -> IntegerStream:
+        a, b = (builder.tensors[real.tensor] for real in (self.a, self.b))
+        (p,), (q,) = self.a.slope, self.b.slope
+        (c,), (d,) = self.a.offset, self.b.offset
+        line = (p, self.sign * q), c + self.sign * d
+        try:
+            is_long = any(last - first >= MAX_OPERAND_VALUES for first, last in (a.range, b.range))
+            steps = (find_weighted_sum if is_long else separate)(*line, (a.range, b.range), grid)
+        except ValueError as error:
+            raise Obstacle(
+                "sum-too-wide",
+                f"the sum must be exact in 61 bits; that of operands of {a.dtype.bits} and {b.dtype.bits} bits in "
+                f"{grid.dtype.bits} bits is not: {error}",
+                "fewer bits of one of them: up to 13 there is always one",
+            ) from None
+        operands = [self.a.tensor, self.b.tensor]
+        total = builder.add(f"{node.label}/sum", Add(a, b, steps.factors), operands, node)
+        staircase = Staircase(builder.tensors[total], steps.exact, grid.dtype)
+        tensor = builder.add(node.label, staircase, [total], node, output=node.outputs[0])
+        return IntegerStream(tensor, self.a.shape, builder.positions(self.a))
+
+    def for_channel_grids(self, builder: NetworkBuilder, node: Node) -> LoweredValue:
+        return self.on_stream(builder, node) or self
+
+    def on_stream(self, builder: NetworkBuilder, node: Node) -> Real | None:
+        """Build the sum, where the operands' steps have a simple ratio; None for other steps."""
+        factors = self._factors()
+        if factors is None:
+            return None
+        a, b = (builder.tensors[real.tensor] for real in (self.a, self.b))
+        (p,), (c,), (d,) = self.a.slope, self.a.offset, self.b.offset
+        add = Add(a, b, (factors[0], self.sign * factors[1]))
+        total = builder.add(f"{node.label}/sum", add, [self.a.tensor, self.b.tensor], node)
+        line = (p / factors[0],), (c + self.sign * d,)
+        return Real(total, self.shape, builder.positions(self.a), *line, low=self.low, high=self.high)
+
+    def of_both_operands(self, function: Callable[[Real, str], Real]) -> LoweredValue | None:
+        """Return the sum of a linear function of both operands; None where a stream of their sum serves better."""
+        if self.is_clipped or self._factors() is not None:
+            return None
+        return replace(self, a=function(self.a, "first"), b=function(self.b, "second"))
+
+    def _factors(self) -> tuple[int, int] | None:
+        """Return factors of the operands' integers, positive, where their steps have a simple ratio; else None."""
+        (p,), (q,) = self.a.slope, self.b.slope
+        factors = (p / q).as_integer_ratio()
+        return None if max(factors) > MAX_FACTOR else factors
