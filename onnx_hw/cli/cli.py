@@ -26,7 +26,7 @@ from onnx_hw.messages.errors import ExitCode
 @click.version_option(__version__, prog_name="onnx-hw", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context) -> int:
-    """An ONNX model in, a proven FPGA bitstream out.
+    """Turn an ONNX model into a proven FPGA bitstream.
 
     \b
     onnx-hw check model.onnx               can it be built?

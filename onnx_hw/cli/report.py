@@ -28,12 +28,14 @@ def report(session: CliSession, folder: Path, other: Path | None, opens: bool | 
     from onnx_hw.report.read import read_report
     from onnx_hw.runtime.build_folder import opened
 
-    told = read_report(folder)
+    report_of_build = read_report(folder)
     if other is None:
-        name, text = page.PAGE, page.page(told)
-        session.terminal.show(summary(told, folder))
+        name, text = page.PAGE, page.page(report_of_build)
+        session.terminal.show(summary(report_of_build, folder))
     else:
-        both = comparison.compare(told, read_report(other), (folder.name or str(folder), other.name or str(other)))
+        both = comparison.compare(
+            report_of_build, read_report(other), (folder.name or str(folder), other.name or str(other))
+        )
         name, text = comparison.PAGE, both.page()
         session.terminal.show(both.shown())
     with opened(folder) as build:

@@ -37,7 +37,7 @@ class BoardFit:
 
 
 def fit_boards(model: Path, reading: ReadOptions | None = None) -> Iterator[tuple[Board, BoardFit | UserError]]:
-    """Yield every board with the result of a build without further options there, or the reason why there is none.
+    """Yield every board with the result of a build without further options there, or the reason why it is not possible.
 
     A float model is tried with assumed scales, as ``flow.check_hardware`` does.
 

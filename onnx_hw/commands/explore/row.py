@@ -72,7 +72,7 @@ class ExploreRow:
 
 
 def with_front(rows: Iterable[ExploreRow]) -> tuple[ExploreRow, ...]:
-    """Return the rows with the front marked: of the routed rows or, where there are none, of the planned ones."""
+    """Return the rows with the front marked: of the routed rows, or of the planned ones where no row is routed."""
     rows = tuple(rows)
     done = [row for row in rows if row.frames_per_second is not None and row.state not in ENDED and row.cells]
     routed = [row for row in done if row.fmax_mhz is not None]
