@@ -76,7 +76,8 @@ def test_qlinear_pooling(dtype, channels_last):
 
 def test_qlinear_conv_with_channels_last():
     w = quantized(4, 6, 3, 3, dtype=np.int8)
-    inputs = [*quantized(1, 7, 8, 6), w[0], w[1], np.int8(0), *point(scale=0.5)]
+    # 7 bits: on processors without VNNI, onnxruntime saturates sums of two u8 × s8 products at 16 bits.
+    inputs = [*quantized(1, 7, 8, 6), w[0] // 2, w[1], np.int8(0), *point(scale=0.5)]
     bias = RANDOM.integers(-1000, 1000, 4).astype(np.int32)
     call = {"version": 1, "domain": "com.microsoft", "steps": 1, "channels_last": 1, "pads": [1, 1, 1, 1]}
     assert_agrees("QLinearConv", [*inputs, bias], **call)
