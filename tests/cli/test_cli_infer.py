@@ -190,7 +190,7 @@ SAID = {
     ),
     "another speed": (
         3,
-        "PORT must answer in packets; what came (9 bytes) is none: is 1,000,000 baud what the chip was built for, and "
+        "PORT must answer in packets; 9 bytes came, and no packet: is 1,000,000 baud what the chip was built for, and "
         "is it the port of the board?",
     ),
     "another design": (

@@ -155,7 +155,7 @@ def test_nothing_answers(nobody: tuple[int, str]) -> None:
 def test_something_answers_that_is_no_chip(nobody: tuple[int, str]) -> None:
     threading.Timer(0.3, os.write, (nobody[0], b"login: \x80\0\0\xff")).start()
     said = failure(Garbled, nobody[1], baud=BAUD)
-    assert "what came (11 bytes) is none: is 250,000 baud what the chip was built for" in said
+    assert "11 bytes came, and no packet: is 250,000 baud what the chip was built for" in said
 
 
 def test_there_is_no_such_port() -> None:
