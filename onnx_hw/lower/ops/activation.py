@@ -20,7 +20,7 @@ def relu(builder: Builder, node: Node) -> None:
 
 @lowers("Clip")
 def clip(builder: Builder, node: Node) -> None:
-    """constant bounds"""
+    """Accept constant bounds."""
     _bound(builder, node, *bounds_of(builder, node))
 
 

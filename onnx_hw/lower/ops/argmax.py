@@ -15,7 +15,7 @@ from onnx_hw.ops.argmax import ArgMax
 
 @lowers("ArgMax", "ArgMin")
 def arg_max(builder: Builder, node: Node) -> None:
-    """over one axis"""
+    """Accept one axis."""
     value = builder.data(node)
     if value.is_clipped or not value.has_one_scale:
         raise Obstacle(

@@ -1,8 +1,7 @@
 """Add, Sub, Mul, Div and BatchNormalization with constants: they change what the integers stand for, not the integers.
 
 A factor that turns the sign of a product's sums turns that of its weights. Where that is not possible, the node is a
-function of its data (``functions.py``). Add, Sub and
-Mul of two tensors are in ``two_tensors.py``.
+function of its data (``lookup.py``). Add, Sub and Mul of two tensors are in ``binary.py``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from onnx_hw.onnx.graph.model import Node
 
 @lowers("Add", "Sub", "Sum")
 def add(builder: Builder, node: Node) -> None:
-    """a constant, or two quantized tensors"""
+    """Accept a constant and data, or two quantized tensors."""
     if len(node.inputs) != 2:
         raise Obstacle("two-tensors", f"{node.op_type} must have two operands, not {len(node.inputs)}")
     if _is_function(builder, node):
@@ -46,7 +45,7 @@ def add(builder: Builder, node: Node) -> None:
 
 @lowers("Mul", "Div")
 def multiply(builder: Builder, node: Node) -> None:
-    """a constant; Mul also two quantized tensors"""
+    """Accept a constant and data; Mul also accepts two quantized tensors."""
     if all(is_constant(builder, name) for name in node.inputs):
         builder.constants[node.outputs[0]] = scaled_constant(builder, node, node.op_type == "Div")
         return
@@ -70,7 +69,7 @@ def multiply(builder: Builder, node: Node) -> None:
 
 @lowers("BatchNormalization")
 def batch_normalization(builder: Builder, node: Node) -> None:
-    """for inference"""
+    """Accept a model that is exported for inference."""
     if is_training(node):
         raise Obstacle(
             "batch-training",

@@ -28,7 +28,7 @@ MOST_WEIGHTS = 1 << 24
 
 @lowers("Conv")
 def conv(builder: Builder, node: Node) -> None:
-    """quantized data and constant weights; 1-D and 2-D"""
+    """Accept quantized data and constant weights, in 1-D and 2-D."""
     real = operand_of_product(builder, node)
     weights = quantized_weights(builder, node, 1)
     group = int(node.attributes.get("group", 1))

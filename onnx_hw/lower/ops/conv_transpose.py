@@ -82,7 +82,7 @@ class Phases:
 
 @lowers("ConvTranspose")
 def conv_transpose(builder: Builder, node: Node) -> None:
-    """quantized data and constant weights; 1-D and 2-D; dilations of 1"""
+    """Accept quantized data and constant weights, in 1-D and 2-D, with dilations of 1."""
     real = dequantized(builder, node)
     weights = quantized_weights(builder, node, 1)
     group = int(node.attributes.get("group", 1))

@@ -27,7 +27,7 @@ from onnx_hw.onnx.operators.evaluate import compute
 
 @lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth")
 def move(builder: Builder, node: Node) -> None:
-    """with constant indices and sizes"""
+    """Accept constant indices and sizes."""
     if node.inputs[0] in builder.constants:
         _move_constant(builder, node)
         return
@@ -40,7 +40,7 @@ def move(builder: Builder, node: Node) -> None:
 
 @lowers("Resize", "Upsample")
 def resize(builder: Builder, node: Node) -> None:
-    """mode = nearest; linear by whole factors, but for align_corners"""
+    """Accept the mode nearest, and linear by whole factors without align_corners."""
     mode = node.attributes.get("mode", "nearest")
     mode = mode.decode() if isinstance(mode, bytes) else mode
     if mode in ("linear", "bilinear"):
@@ -55,7 +55,7 @@ def resize(builder: Builder, node: Node) -> None:
 
 @lowers("Pad", "CenterCropPad")
 def pad(builder: Builder, node: Node) -> None:
-    """with constant sizes"""
+    """Accept constant sizes."""
     result = node.outputs[0]
     mode = node.attributes.get("mode", "constant")
     mode = mode.decode() if isinstance(mode, bytes) else mode

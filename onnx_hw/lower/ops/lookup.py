@@ -39,13 +39,13 @@ RISING = frozenset(
     *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"),
 )
 def function(builder: Builder, node: Node) -> None:
-    """of quantized data, as an exact table"""
+    """Make an exact table of quantized data."""
     builder.values[node.outputs[0]] = function_of(builder, node)
 
 
 @lowers("PRelu", "Pow", "Mod")
 def function_with_constants(builder: Builder, node: Node) -> None:
-    """of quantized data and constants of one value per channel, as an exact table"""
+    """Make an exact table of quantized data and of constants with one value per channel."""
     builder.values[node.outputs[0]] = function_of(builder, node)
 
 

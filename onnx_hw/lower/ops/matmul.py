@@ -1,4 +1,4 @@
-"""MatMul and Gemm with constant weights; a MatMul of two tensors is in ``product_of_tensors.py``."""
+"""MatMul and Gemm with constant weights; a MatMul of two tensors is in ``dynamic_matmul.py``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onnx_hw.ops.matmul import MatMul
 
 @lowers("MatMul")
 def matmul(builder: Builder, node: Node) -> None:
-    """quantized data times a constant matrix, or times another quantized tensor"""
+    """Multiply quantized data by a constant matrix or by another quantized tensor."""
     if not is_constant(builder, node.inputs[1]):
         product_of_tensors(builder, node)
         return
@@ -35,7 +35,7 @@ def matmul(builder: Builder, node: Node) -> None:
 
 @lowers("Gemm")
 def gemm(builder: Builder, node: Node) -> None:
-    """quantized data times a constant matrix; transA = 0, alpha positive"""
+    """Multiply quantized data by a constant matrix, with transA = 0 and a positive alpha."""
     attributes = node.attributes
     if attributes.get("transA", 0):
         raise Obstacle("gemm-transa", "transA must be 0: the data is one row")

@@ -15,7 +15,7 @@ from onnx_hw.onnx.graph.model import Node
 
 @lowers("Max", "Min")
 def extremum(builder: Builder, node: Node) -> None:
-    """of quantized tensors; of one and constants of one value per channel, as an exact table"""
+    """Accept quantized tensors; make an exact table of one tensor and constants with one value per channel."""
     tensors = [k for k, name in enumerate(node.inputs) if name in builder.values or name in builder.pending]
     if len(tensors) < 2 or of_one_tensor([builder.values.get(node.inputs[k]) for k in tensors]):
         builder.values[node.outputs[0]] = function_of(builder, node)

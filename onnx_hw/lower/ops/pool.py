@@ -27,7 +27,7 @@ from onnx_hw.ops.tensor import Tensor
 
 @lowers("MaxPool")
 def maxpool_of(builder: Builder, node: Node) -> None:
-    """without indices"""
+    """Accept a node without the output of indices."""
     if len(node.outputs) > 1 and node.outputs[1]:
         raise Obstacle("maxpool-indices", "the indices of a MaxPool are not built: only its first output is")
     shape, result = builder.shape(node.outputs[0]), node.outputs[0]
@@ -61,7 +61,7 @@ def _without_pads(builder: Builder, value: LoweredValue, kernel: Kernel) -> tupl
 
 @lowers("AveragePool")
 def averagepool_of(builder: Builder, node: Node) -> None:
-    """a mean over each window, of whatever it counts"""
+    """Compute the mean over each window, of the elements that it counts."""
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
     height, width, _ = layout_of_image(builder.shape(node.inputs[0])).shape

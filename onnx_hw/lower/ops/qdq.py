@@ -23,7 +23,7 @@ from onnx_hw.onnx.graph.model import Node
 
 @lowers("DequantizeLinear")
 def dequantize(builder: Builder, node: Node) -> None:
-    """one scale for data, one or one per channel for constants"""
+    """Accept one scale for data, and one scale or one per channel for constants."""
     scale = builder.constant(node.inputs[1])
     if scale is None:
         raise Obstacle("scale-not-constant", "the scale must be a constant")
@@ -45,7 +45,7 @@ def dequantize(builder: Builder, node: Node) -> None:
 
 @lowers("Cast")
 def cast(builder: Builder, node: Node) -> None:
-    """from integers of at most 16 bits, or between floats"""
+    """Accept a cast from integers of at most 16 bits to floats, or between floats."""
     if node.inputs[0] in builder.constants:
         builder.constants[node.outputs[0]] = builder.constants[node.inputs[0]]
         return
@@ -79,7 +79,7 @@ def dequantized_constant(
 
 @lowers("QuantizeLinear")
 def quantize(builder: Builder, node: Node) -> None:
-    """one scale; 2 to 16 bits"""
+    """Accept one scale and 2 to 16 bits."""
     value = builder.numbers(node)
     scale = builder.constant(node.inputs[1])
     if scale is None or scale.size != 1:

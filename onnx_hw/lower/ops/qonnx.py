@@ -43,25 +43,25 @@ def _lower(builder: Builder, node: Node) -> None:
 
 @lowers("Quant", "IntQuant", domains=DOMAINS)
 def quant(builder: Builder, node: Node) -> None:
-    """1 to 16 bits of data, any of constants; one scale, or one per channel"""
+    """Accept 1 to 16 bits for data and any width for constants, with one scale or one per channel."""
     _lower(builder, node)
 
 
 @lowers("BipolarQuant", domains=DOMAINS)
 def bipolar_quant(builder: Builder, node: Node) -> None:
-    """in one bit"""
+    """Make integers of one bit."""
     _lower(builder, node)
 
 
 @lowers("Trunc", domains=DOMAINS)
 def trunc(builder: Builder, node: Node) -> None:
-    """one scale"""
+    """Accept one scale."""
     _lower(builder, node)
 
 
 @lowers("MultiThreshold", domains=DOMAINS)
 def multi_threshold(builder: Builder, node: Node) -> None:
-    """ascending thresholds, an out_scale other than 0"""
+    """Accept ascending thresholds and an out_scale other than 0."""
     _lower(builder, node)
 
 

@@ -15,7 +15,7 @@ from onnx_hw.onnx.graph.model import Node
 
 @lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
 def reshape(builder: Builder, node: Node) -> None:
-    """as a change of layout, where nothing has to move"""
+    """Change the layout only, where no element has to move."""
     if node.op_type == "Dropout":
         _check_dropout(builder, node)
     shape = builder.shape(node.outputs[0])
@@ -54,7 +54,7 @@ def _axis_after(constant: QuantizedConstant, shape: tuple[int, ...]) -> int:
 
 @lowers("Transpose")
 def transpose(builder: Builder, node: Node) -> None:
-    """as a change of layout, where nothing has to move"""
+    """Change the layout only, where no element has to move."""
     name = node.inputs[0]
     rank = len(builder.shape(name))
     axes = tuple(int(axis) for axis in node.attributes.get("perm", range(rank)[::-1]))
