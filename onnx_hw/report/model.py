@@ -238,7 +238,7 @@ class DesignSection:
     interval_cycles: Annotated[int, "clock cycles from one frame to the next"]
     latency_cycles: Annotated[int, "clock cycles from the first input beat to the last output beat of one frame"]
     frames_per_second: Annotated[float, "at that interval and clock"]
-    frames_per_second_asked: Annotated[float | None, "frames per second that --fps asked for; null without it"]
+    frames_per_second_asked: Annotated[float | None, "frames per second that were asked for; null without a request"]
     nodes: Annotated[tuple[CoreSection, ...], "every core, in the order of the data"]
     fifos: Annotated[tuple[Fifo, ...], "every edge"]
     host: Annotated[Host, "what the circuit does not compute"]
