@@ -14,7 +14,7 @@ from onnx_hw_link.packets import from_wire, to_wire
 __all__ = ["Faults", "FrameResult", "Session", "hello", "packets_of"]
 
 _CRC = 2  # bytes that a packet takes in the chip's buffer until it is known to be right
-_IN_FLIGHT = 64  # packets; few beside the 256 numbers
+_IN_FLIGHT = 64  # packets; few in comparison with the 256 numbers
 _UNTOLD = 2  # packets of results, which data may acknowledge that are on their way: the chip keeps two or more
 _LEAST_WINDOW, _GROWTH = 2.5, 0.25  # packets on a bad wire, and how quickly they become more again
 

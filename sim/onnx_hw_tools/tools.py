@@ -172,7 +172,7 @@ def _in_wheel(name: str, known: CatalogueEntry, looked: list[str]) -> Tool | Non
         return None
     if wheel.function:
         # The console scripts are on PATH only in an activated environment; this interpreter is always there.
-        # -P: no file beside the build may shadow a module.
+        # -P: no file in the folder of the build may shadow a module.
         call = f"import sys, {wheel.module} as m; sys.exit(m.{wheel.function}(sys.argv[1:]))"
         return Tool(name, (sys.executable, "-P", "-c", call), origin, wheel=wheel)
     if wheel.program:

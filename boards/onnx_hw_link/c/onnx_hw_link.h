@@ -272,7 +272,7 @@ static int onnx_hw_link_has_payload(onnx_hw_link *l) {
     return 1;
 }
 
-/* The next packet to send at a time in milliseconds, into ONNX_HW_LINK_LONGEST bytes; 0 where there is none now. */
+/* The next packet to send at a time in milliseconds, into ONNX_HW_LINK_LONGEST bytes; 0 where there is nothing to send. */
 static size_t onnx_hw_link_transmit(onnx_hw_link *l, uint32_t now_ms, uint8_t *out) {
     uint8_t header[3];
     header[2] = l->wanted;
@@ -422,7 +422,7 @@ static float onnx_hw_link_dequantize(int32_t n, float scale, int32_t zero_point)
     return (float)((int64_t)n - zero_point) * scale;
 }
 
-/* An integer of so many bytes, little-endian. */
+/* An integer of `bytes` bytes, little-endian. */
 static void onnx_hw_link_put(uint8_t *at, int32_t n, unsigned bytes) {
     for (unsigned k = 0; k < bytes; k++) at[k] = k < 4 ? (uint8_t)((uint32_t)n >> 8 * k) : (uint8_t)(n < 0 ? 255 : 0);
 }

@@ -64,7 +64,7 @@ _BLOCKS = ("SP", "SPX9", "SDPB", "SDPX9B", "DPB", "DPX9B", "pROM", "pROMX9")
 GOWIN = Family(
     name="Gowin",
     folder="gowin",
-    # A distributed memory takes the place of six look-up tables; wide multiplexers sit beside those that they take.
+    # A distributed memory takes the place of six look-up tables; wide multiplexers sit next to those that they join.
     cells={
         **{f"LUT{inputs}": Cells(lut=1) for inputs in (1, 2, 3, 4)},
         "ALU": Cells(lut=1),
@@ -93,8 +93,8 @@ GOWIN = Family(
     ),
     packing=Packing("gowin_pack", ("-d", "{option}", "-o", "{bitstream}", "{placed}"), ".fs"),
     clocking=Clocking(_pll_settings, reset_us=1),
-    # A RAM16SDP4 takes the six flip-flops beside it, too, which yosys does not count: a tenth more than is said. At
-    # 84 % by nextpnr's count its placer did not end in half an hour, at 65 % it takes seconds.
+    # A RAM16SDP4 takes the six flip-flops next to it, too, which yosys does not count: a tenth more than is estimated.
+    # At 84 % by nextpnr's count its placer did not end in half an hour, at 65 % it takes seconds.
     fill=Fill(
         comfortable={"lut": 0.7, "ff": 0.6, "dsp": 0.6, "bram": 0.8}, most={"lut": 0.85, "ff": 0.68, "bram": 0.9}
     ),

@@ -1,7 +1,7 @@
 """Cost of a demand on iCE40, as yosys maps it: in look-up tables, flip-flops, multipliers, block RAMs, logic cells.
 
-A carry sits beside the look-up table of its bit, whose inputs it takes. There is no distributed memory: what is read in
-the cycle of its address is flip-flops with multiplexers behind them.
+A carry sits next to the look-up table of its bit, whose inputs it takes. There is no distributed memory: one that is
+read in the cycle of its address is made of flip-flops with multiplexers behind them.
 """
 
 from __future__ import annotations
