@@ -103,7 +103,7 @@ def compared(drawn: DrawnNetwork, calibration: int, six: Sequence[Choices] = SIX
     case = Case(repr(drawn), drawn.model, "x", drawn.samples[:calibration], drawn.samples[calibration:], None)
     model, wanted = read_model(case), in_floats(case)
     networks = (
-        flow.quantize(model, {"x": case.calibration}, Scheme(leaving=leaving))
+        flow.quantize(model, {"x": case.calibration}, Scheme(output=leaving))
         for leaving in (OutputKind.ACCUMULATORS, OutputKind.INT8)
     )
     sums, few = (decibels(in_integers(case, network), wanted) for network in networks)

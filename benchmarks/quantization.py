@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -209,7 +208,7 @@ def measured(case: Case, anchor: Mapping[str, Any], scheme: Scheme) -> Found:
     model = read_model(case)
     wanted, begun = in_floats(case), time.monotonic()
     sums, few = (
-        flow.quantize(model, {case.input: case.calibration}, replace(scheme, leaving=leaving)) for leaving in OutputKind
+        flow.quantize(model, {case.input: case.calibration}, replace(scheme, output=leaving)) for leaving in OutputKind
     )
     seconds = (time.monotonic() - begun) / 2
     given = [in_integers(case, network) for network in (sums, few)]
@@ -219,7 +218,7 @@ def measured(case: Case, anchor: Mapping[str, Any], scheme: Scheme) -> Found:
     bests = [anchor[f"best_sqnr{which}"]["sqnr_db"] for which in ("_float_output", "")]
     agree = 100 * float((picked == best).mean())
     columns = (decibels[0], bests[0], decibels[1], bests[1])
-    return Found(case.name, len(wanted), *columns, agree, *top1, *requantizers(sums), seconds)
+    return Found(case.name, len(wanted), *columns, agree, *top1, *requantizers(sums), seconds)  # type: ignore[call-arg]
 
 
 def divided_anew(case: Case, times: int) -> Iterator[Case]:
@@ -234,7 +233,7 @@ def compare_ranges(case: Case, times: int, scheme: Scheme) -> str:
     """A line: the mean and the least decibels of int8 outputs, with ranges as chosen and with those that were seen."""
     model, told = read_model(case), []
     for method in (scheme.ranges, RangeMethod.MIN_MAX):
-        choice = replace(scheme, leaving=OutputKind.INT8, ranges=method)
+        choice = replace(scheme, output=OutputKind.INT8, ranges=method)
         decibels = []
         for part in divided_anew(case, times):
             network = flow.quantize(model, {part.input: part.calibration}, choice)
@@ -300,4 +299,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -21,7 +21,7 @@ def test_models_are_built_and_told_row_by_row(tmp_path: Path) -> None:
     script = [sys.executable, CHECKOUT / "benchmarks" / "build_models.py", digits, broken]
     options = ["--until", "schedule", "--multipliers", "20", "--json", tmp_path / "facts.json"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([*script, *options], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run([*script, *options], env=environment, capture_output=True, text=True, check=True)  # type: ignore[list-item]
     head, good, bad = done.stdout.splitlines()
     assert head.split()[:3] == ["read", "quantize", "schedule"]
     assert good.startswith("digits") and bad.startswith("broken") and "error" in bad

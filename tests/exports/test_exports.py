@@ -32,7 +32,7 @@ def test_drawn_networks(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_seed_is_one_network(tmp_path: Path) -> None:
-    first, again = (draw(5, tmp_path / name) for name in ("first", "again") if not (tmp_path / name).mkdir())
+    first, again = (draw(5, tmp_path / name) for name in ("first", "again") if not (tmp_path / name).mkdir())  # type: ignore[func-returns-value]
     assert first.path.read_bytes() == again.path.read_bytes() and repr(first) == repr(again)
 
 

@@ -45,7 +45,7 @@ def noise(model: Model, network: Network, frames: dict[str, np.ndarray]) -> floa
 def test_sums_leave_unless_integers_are_asked_for(tmp_path: Path, seed: int) -> None:
     model = drawn(tmp_path, seed)
     frames = random_frames(model, 4)
-    sums, few = (flow.quantize(model, frames, scheme and Scheme(leaving=scheme)) for scheme in (None, OutputKind.INT8))
+    sums, few = (flow.quantize(model, frames, scheme and Scheme(output=scheme)) for scheme in (None, OutputKind.INT8))
     requantized = [sum(isinstance(n.operator, Requantize) for n in of.nodes) for of in (sums, few)]
     assert requantized[0] < requantized[1]
     assert {few.tensors[boundary.tensor].dtype.bits for boundary in few.outputs} == {8}
@@ -63,7 +63,7 @@ def test_the_option(tmp_path: Path) -> None:
         arguments = ["run", str(DIGITS / "digits_float.onnx"), "--inputs", calibration, "--calibration", calibration]
         done = CliRunner().invoke(main, [*arguments, "--output", kind.value, "--out", str(out)])
         assert done.exit_code == 0, done.output
-        ((name, wanted),) = golden.run(flow.quantize(model, frames, Scheme(leaving=kind)), frames).items()
+        ((name, wanted),) = golden.run(flow.quantize(model, frames, Scheme(output=kind)), frames).items()
         assert np.array_equal(np.load(out)[name], wanted)
     given = ["run", str(DIGITS / "digits.onnx"), "--inputs", calibration, "--output", "int8"]
     done = CliRunner().invoke(main, given)

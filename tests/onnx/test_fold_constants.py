@@ -215,5 +215,5 @@ def test_folding_changes_no_backend_case(tmp_path):
     for case in cases:
         path.write_bytes(case.model.SerializeToString())
         folded = fold(read(path))
-        assert_case(folded.graph, *case.data_sets[0], case.rtol, case.atol)
+        assert_case(folded.graph, *case.data_sets[0], case.rtol, case.atol)  # type: ignore[call-arg]
     assert len(cases) > 40

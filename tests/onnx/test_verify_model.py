@@ -100,7 +100,7 @@ def test_a_model_is_folded_and_typed_once(monkeypatch, name):
     for number, module in enumerate((canonicalize, infer_shapes, fold_constants)):
         what = ("fold", "infer_graph", "infer_graph")[number]
         right = getattr(module, what)
-        monkeypatch.setattr(module, what, lambda *given, to=right, of=what, **by: calls.append(of) or to(*given, **by))
+        monkeypatch.setattr(module, what, lambda *given, to=right, of=what, **by: calls.append(of) or to(*given, **by))  # type: ignore[func-returns-value]
     flow.quantize(model, synthetic_frames(model))
     assert calls == ["fold", "infer_graph"]
 

@@ -176,7 +176,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def buffer_with(**methods: Any) -> Patch:
-    return lambda patch: [patch.setattr(WeightBuffer, name, method) for name, method in methods.items()] and None
+    return lambda patch: [patch.setattr(WeightBuffer, name, method) for name, method in methods.items()] and None  # type: ignore[return-value]
 
 
 def with_rubbish(self: Any, payload: Any) -> Value:
@@ -223,7 +223,7 @@ def words_run_the_other_way(patch: pytest.MonkeyPatch) -> None:
 
 
 def law(**constants: int) -> Patch:
-    return lambda patch: [patch.setattr(constraints, name, value) for name, value in constants.items()] and None
+    return lambda patch: [patch.setattr(constraints, name, value) for name, value in constants.items()] and None  # type: ignore[return-value]
 
 
 def given_back(patch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def test_of_drawn_cores(kind: str) -> None:
     said = seen = 0
     for case in (drawn(kind, 29, number) for number in range(4)):
         logic = kind == "matmul_in_logic"
-        folding = replace(case.folding, multiplier=MultiplierKind.LOGIC) if logic else case.folding
+        folding = replace(case.folding, multiplier=MultiplierKind.LOGIC) if logic else case.folding  # type: ignore[call-arg]
         assert unsaid(case.operator, folding) == [], case
         said += len(case.operator.memories(folding))
         seen += len(roms(case.operator, folding))

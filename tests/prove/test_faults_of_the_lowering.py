@@ -222,7 +222,7 @@ def other_perm(original: Callable[..., None], builder: Builder, node: Any) -> No
 FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     "padded with 0, not with the zero point": (
         padded_conv,
-        calling(conv, "Window", lambda _, *given: Window(*given[:-1], 0)),
+        calling(conv, "Window", lambda _, *given: Window(*given[:-1], 0)),  # type: ignore[call-arg]
     ),
     "pads of top and bottom exchanged": (
         padded_conv,

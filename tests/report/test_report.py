@@ -69,7 +69,7 @@ def test_every_key_says_what_it_means():
 
 
 def test_numbers_of_numpy_are_written_as_numbers(tmp_path):
-    odd = replace(FULL, seconds={"read": np.float32(0.5)}, model=replace(FULL.model, macs=np.int64(7)))
+    odd = replace(FULL, seconds={"read": np.float32(0.5)}, model=replace(FULL.model, macs=np.int64(7)))  # type: ignore[dict-item]
     odd.write(tmp_path / "report.json")
     data = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert (data["seconds"]["read"], data["model"]["macs"]) == (0.5, 7)

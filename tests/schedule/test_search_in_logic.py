@@ -71,7 +71,7 @@ def test_multipliers_are_used_first(channels: list[int], dsp: int, lanes: int) -
 
     def interval(budget: Budget) -> int | None:
         found = choose_folding(drawn, budget)
-        return found and max(node.operator.cycles(found[node.name]) for node in drawn.nodes)
+        return found and max(node.operator.cycles(found[node.name]) for node in drawn.nodes)  # type: ignore[return-value]
 
     without, ample = interval(replace(budget, in_logic=False)), interval(replace(budget, dsp=None))
     found = interval(budget)

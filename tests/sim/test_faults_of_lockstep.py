@@ -40,7 +40,7 @@ def run(drawn: type[Drawn], seed: int, folder: Path) -> Recording:
 
 @pytest.fixture(scope="module")
 def sound(compiled_in: Path) -> Callable[[type[Drawn], int], Recording]:
-    return cache(lambda drawn, seed: run(drawn, seed, compiled_in))
+    return cache(lambda drawn, seed: run(drawn, seed, compiled_in))  # type: ignore[return-value]
 
 
 def assert_differ(one: Recording, other: Recording) -> None:

@@ -66,7 +66,7 @@ def folded(operator: Operator, folding: Folding | tuple[int, ...]) -> Folding:
         return folding
     kind = operator.folding_type
     one_number = "out_lanes" not in kind.names()
-    return kind(folding[0], *folding[2:]) if one_number else kind(*folding)
+    return kind(folding[0], *folding[2:]) if one_number else kind(*folding)  # type: ignore[call-arg]
 
 
 def alone(operator: Operator, folding: Folding | tuple[int, ...], depth: int) -> Design:

@@ -56,7 +56,7 @@ class OuterSum(Operator[EvenFolding]):
         a, b = arrays
         return (a + b.reshape(len(b), 1, 1, self.columns),)
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Any]:
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Any]:  # type: ignore[override]
         yield EvenFolding(1)
 
     def schedule(self, folding: EvenFolding) -> Schedule:

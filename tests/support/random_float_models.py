@@ -184,4 +184,4 @@ class FloatDrawing:
             second = self.conv(other, 2, 1)
             if second.name not in names:
                 names.append(second.name)
-        return inputs, names
+        return inputs, names  # type: ignore[return-value]

@@ -59,7 +59,7 @@ class Recurrence(Operator[EvenFolding]):
             found.append(h)
         return (np.stack(found, axis=1).reshape(arrays[0].shape),)
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Any]:
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Any]:  # type: ignore[override]
         yield EvenFolding(1)
 
     def schedule(self, folding: EvenFolding) -> Schedule:

@@ -41,7 +41,7 @@ def floats(name: str, *shape: int) -> TensorProto:
 
 def loop(trips: int, *body_nodes: object) -> object:
     body = make_graph(
-        [make_node("Identity", ["go"], ["on"]), *body_nodes],
+        [make_node("Identity", ["go"], ["on"]), *body_nodes],  # type: ignore[list-item]
         "body",
         [value("i", (), TensorProto.INT64), value("go", (), TensorProto.BOOL), value("v", (1, 4))],
         [value("on", (), TensorProto.BOOL), value("w", None)],

@@ -90,7 +90,9 @@ def test_only_what_is_not_folded_knows_its_weights(taps: int, lanes: int, known:
 def the_top_row_is_added(patch: pytest.MonkeyPatch) -> None:
     original = soft_multiplier.SoftMultiplier._sum
     patch.setattr(
-        soft_multiplier.SoftMultiplier, "_sum", lambda self, *arguments: original(self, *arguments[:-1], False)
+        soft_multiplier.SoftMultiplier,
+        "_sum",
+        lambda self, *arguments: original(self, *arguments[:-1], False),  # type: ignore[call-arg]
     )
 
 

@@ -142,7 +142,7 @@ def test_totals_that_are_read_early_may_be_block_ram() -> None:
 
 
 def test_an_operand_that_is_subtracted_is_inverted_where_a_carry_does_not() -> None:
-    plus, minus = (Add(*[Tensor((4, 4, 4), Int(8))] * 2, (1, sign)) for sign in (1, -1))
+    plus, minus = (Add(*[Tensor((4, 4, 4), Int(8))] * 2, (1, sign)) for sign in (1, -1))  # type: ignore[call-arg]
     added, subtracted = (ICE40_UP.cost(one.demand(one.folding_type(2))).lut for one in (plus, minus))
     assert subtracted >= added + 2 * 7
 
