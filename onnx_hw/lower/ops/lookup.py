@@ -24,6 +24,15 @@ from onnx_hw.lower.values.real import Real
 from onnx_hw.lower.values.stream_numbers import StreamNumbers
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.onnx.operators.registry import facts_of_operator, operators
+
+UNARY_FUNCTIONS = frozenset(
+    row.op_type
+    for row in operators()
+    if not row.domain and row.max_inputs == 1 and facts_of_operator("", row.op_type).effect is Effect.BENDS
+)
+"""ONNX operators of one tensor whose facts say ``BENDS``, by name; a new one needs no line here."""
 
 RISING = frozenset(
     ("LeakyRelu", "Elu", "Celu", "Selu", "HardSigmoid", "Sigmoid", "Tanh", "Erf", "Softplus", "Softsign",
@@ -32,12 +41,7 @@ RISING = frozenset(
 """Functions that never fall, unless ``alpha`` or ``gamma`` is negative."""
 
 
-@lowers(
-    *("Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Selu", "Celu", "Gelu", "Mish", "Swish"),
-    *("Softplus", "Softsign", "ThresholdedRelu", "Shrink"),
-    *("Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Exp", "Log", "Sqrt", "Reciprocal", "Erf"),
-    *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"),
-)
+@lowers(*UNARY_FUNCTIONS)
 def function(builder: Builder, node: Node) -> None:
     """Make an exact table of quantized data."""
     builder.values[node.outputs[0]] = function_of(builder, node)
