@@ -34,7 +34,7 @@ def operator_table() -> str:
     hardware = {key: f"yes: {meaning}" for key, meaning in _decomposed().items()}
     for key, lowering in LOWERINGS.items():
         limits = " ".join((lowering.__doc__ or "").split("\n\n")[0].split())
-        hardware[key] = f"yes: {limits}" if limits else "yes"
+        hardware[key] = f"yes. {limits}" if limits else "yes"
     return markdown(rows(), hardware)
 
 

@@ -22,7 +22,7 @@ from onnx_hw.lower.ops.concat import concat
 from onnx_hw.lower.ops.matmul_operand import OperandColumns
 from onnx_hw.lower.ops.qdq import dequantized_constant
 from onnx_hw.lower.ops.reshape import _axis_after, reshape
-from onnx_hw.lower.ops.resize_linear import _around
+from onnx_hw.lower.ops.resize_linear import _half_pixel_taps
 from onnx_hw.lower.quantizers import Rounded
 from onnx_hw.lower.values.channel_steps import requantize_per_channel
 from onnx_hw.lower.values.constant import QuantizedConstant
@@ -130,7 +130,7 @@ def test_pads_around_all_of_an_image_are_found(pads: tuple[int, int, int, int]) 
 @pytest.mark.parametrize("fewer", [2, 3, 4, 5, 6])
 def test_a_smaller_picture_is_read_in_the_middle(fewer: int) -> None:
     """One element where there is a middle one, else the mean of two: half_pixel, by whole factors."""
-    taps = _around(4 * fewer, 4)
+    taps = _half_pixel_taps(4 * fewer, 4)
     assert taps is not None
     middles = [fewer * k + (fewer - 1) / 2 for k in range(4)]
     sources = taps.sources.reshape(4, -1)

@@ -1,9 +1,9 @@
-"""Lowerings of ONNX operators: one small function each, grouped by family, found by name.
+"""Lowerings of ONNX operators: one small function for each operator, grouped by family and registered by name.
 
-A lowering reads ``builder.values`` of the node's inputs and sets those of its outputs. It raises ``Obstacle`` when the
-node cannot become hardware. Every file of this folder is imported here, and ``lowers`` registers what it decorates: a
-new lowering is one function in one file, and the first paragraph of its docstring states its limits in
-``docs/operators.md``.
+A lowering reads the entries of the node's inputs in ``builder.values`` and sets those of its outputs. It raises
+``Obstacle`` when the node cannot become hardware. Every file of this folder is imported here, and the decorator
+``lowers`` registers a function: a new lowering is one function in one file, and the first paragraph of its docstring
+states its limits in ``docs/operators.md``.
 """
 
 from importlib import import_module

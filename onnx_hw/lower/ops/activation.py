@@ -25,10 +25,10 @@ def clip(builder: Builder, node: Node) -> None:
 
 
 def bounds_of(builder: Builder, node: Node) -> tuple[Fraction | None, Fraction | None]:
-    """(least, greatest) of a Clip.
+    """Return the least and the greatest number that a Clip lets pass; None where it has no bound.
 
     Raises:
-        Obstacle: they are not constant.
+        Obstacle: A bound is not constant, or not one number.
     """
     bounds: list[Fraction | None] = []
     for k, name in ((1, "min"), (2, "max")):
@@ -36,7 +36,7 @@ def bounds_of(builder: Builder, node: Node) -> tuple[Fraction | None, Fraction |
         if len(node.inputs) > k and node.inputs[k]:
             array = builder.constant(node.inputs[k])
             if array is None or array.size != 1:
-                raise Obstacle("clip-bounds", f"the {name} of a Clip must be a constant, one number")
+                raise Obstacle("clip-bounds", f"the {name} of a Clip must be one constant number")
             bound = float(array.reshape(-1)[0])
         unbounded = bound is None or bound == (-np.inf if name == "min" else np.inf)
         bounds.append(None if unbounded else fractions(np.array(bound))[0])

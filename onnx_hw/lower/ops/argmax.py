@@ -1,4 +1,4 @@
-"""ArgMax and ArgMin: which channel holds the extreme; scale and offset do not matter to it."""
+"""ArgMax and ArgMin: the index of the channel with the extreme, which does not depend on scale and offset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx_hw.ops.argmax import ArgMax
 
 @lowers("ArgMax", "ArgMin")
 def arg_max(builder: Builder, node: Node) -> None:
-    """Accept one axis."""
+    """Accept one axis of quantized data with one scale."""
     value = builder.data(node)
     if value.is_clipped or not value.has_one_scale:
         raise Obstacle(
@@ -27,8 +27,8 @@ def arg_max(builder: Builder, node: Node) -> None:
     axis = int(node.attributes.get("axis", 0)) % len(value.shape)
     is_fixed = builder.stream_order(value) is not None
     positions = builder.positions(value) if is_fixed else default_layout(value.shape).where
-    others = tuple(a for a in axes_on_stream(positions.reshape(value.shape)) if a != axis)
-    value = builder.request_layout(value, layout_of_axes(value.shape, (*others, axis)), node)
+    other_axes = tuple(a for a in axes_on_stream(positions.reshape(value.shape)) if a != axis)
+    value = builder.request_layout(value, layout_of_axes(value.shape, (*other_axes, axis)), node)
     operator = ArgMax(
         builder.tensors[value.tensor],
         largest=node.op_type == "ArgMax",
@@ -36,5 +36,5 @@ def arg_max(builder: Builder, node: Node) -> None:
     )
     stream = builder.add(node.label, operator, [value.tensor], node, output=node.outputs[0])
     kept = tuple(1 if a == axis else n for a, n in enumerate(value.shape))
-    where = layout_of_axes(kept, (*others, axis)).where
+    where = layout_of_axes(kept, (*other_axes, axis)).where
     builder.values[node.outputs[0]] = IntegerStream(stream, builder.shape(node.outputs[0]), np.asarray(where))

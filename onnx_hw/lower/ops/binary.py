@@ -1,4 +1,4 @@
-"""Add, Sub and Mul of two tensors, each with a scale of its own: hardware when the result is quantized."""
+"""Add, Sub and Mul of two tensors, each with its own scale; they become hardware when the result is quantized."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from onnx_hw.lower.values.sum import PendingSum
 from onnx_hw.onnx.graph.model import Node
 
 MAX_FACTOR_BITS = 16
-"""Greatest width of an operand of a product."""
+"""Maximum width of an operand of a product of two tensors, in bits."""
 
 
 def sum_of(builder: Builder, node: Node) -> PendingSum:
-    """The sum or difference of a node's inputs.
+    """Return the sum or difference of a node's inputs, which waits for a quantizer.
 
     Raises:
-        Obstacle: the operands have no integers of their own.
+        Obstacle: An operand is not quantized, or to too many bits.
     """
-    a, b = _in_one_order(builder, node, *(_operand(builder, node, k) for k in range(2)))
+    a, b = _broadcast_in_one_order(builder, node, *(_operand(builder, node, k) for k in range(2)))
     for k, real in enumerate((a, b)):
         first, last = builder.tensors[real.tensor].range
-        data = _is_data(builder, real.tensor)
-        if last - first >= (MAX_WIDE_OPERAND_VALUES if data else MAX_OPERAND_VALUES):
-            raise _not_quantized(node, k, f"has the integers {first}..{last}", data)
+        is_quantized = _is_quantized_in_model(builder, real.tensor)
+        if last - first >= (MAX_WIDE_OPERAND_VALUES if is_quantized else MAX_OPERAND_VALUES):
+            raise _not_quantized(node, k, f"has the integers {first}..{last}", is_quantized)
     return PendingSum(a, b, -1 if node.op_type == "Sub" else 1)
 
 
 def product_of(builder: Builder, node: Node) -> PendingProduct:
-    """The product of a node's inputs.
+    """Return the product of a node's inputs, which waits for a quantizer.
 
     Raises:
-        Obstacle: the operands have no integers of their own, or none that stands for 0.
+        Obstacle: An operand is not quantized, to too many bits, or without an integer that stands for 0.
     """
-    a, b = _in_one_order(builder, node, *(_operand(builder, node, k) for k in range(2)))
+    a, b = _broadcast_in_one_order(builder, node, *(_operand(builder, node, k) for k in range(2)))
     for k, real in enumerate((a, b)):
         if real.zero_point is None or builder.tensors[real.tensor].dtype.bits > MAX_FACTOR_BITS:
             raise _not_quantized(node, k, f"is {builder.tensors[real.tensor].dtype!r} or has no zero point")
@@ -55,13 +55,19 @@ def _operand(builder: Builder, node: Node, k: int) -> Real:
     return replace(real, slope=real.slope[:1], offset=real.offset[:1])
 
 
-def _is_data(builder: Builder, tensor: str) -> bool:
-    """Whether a tensor has the integers that the model says, rather than sums."""
+def _is_quantized_in_model(builder: Builder, tensor: str) -> bool:
+    """Return whether the model itself quantizes a tensor; otherwise its integers are sums."""
     return any(value.is_integers and value.tensor == tensor for value in builder.values.values())
 
 
 def _not_quantized(node: Node, k: int, what: str, quantized: bool = False) -> Obstacle:
-    """``quantized`` says that the operand has integers, which nobody but the model's author replaces by fewer."""
+    """Return the obstacle of an operand that must be quantized, or to fewer bits.
+
+    Args:
+        k: number of the operand.
+        what: end of the message, a predicate of the operand's name.
+        quantized: whether the model quantizes the operand already, so that only the model's author can reduce the bits.
+    """
     bits = MAX_FACTOR_BITS if quantized or node.op_type == "Mul" else 8
     return Obstacle(
         "operand-not-quantized",
@@ -72,23 +78,26 @@ def _not_quantized(node: Node, k: int, what: str, quantized: bool = False) -> Ob
     )
 
 
-def _in_one_order(builder: Builder, node: Node, a: Real, b: Real) -> tuple[Real, Real]:
-    """Both operands broadcast to one shape and laid out alike; inputs of the network may still choose their order."""
+def _broadcast_in_one_order(builder: Builder, node: Node, a: Real, b: Real) -> tuple[Real, Real]:
+    """Return both operands, broadcast to one shape and in one layout.
+
+    An input of the network takes the order of the other operand.
+    """
     shape = _broadcast_shape(node, a, b)
     if a.shape != shape and b.shape != shape:
         a = _expanded(builder, node, a, shape, None)
-    whole, other = (a, b) if a.shape == shape else (b, a)
-    if other.shape == shape and builder.stream_order(whole) is None:
-        whole, other = other, whole  # the one whose order is fixed, if there is one, leads
-    tensor = builder.materialize(whole)
-    order = builder.stream_order(whole)
+    leader, other = (a, b) if a.shape == shape else (b, a)
+    if other.shape == shape and builder.stream_order(leader) is None:
+        leader, other = other, leader  # an operand whose order is fixed gives the order to the other one
+    tensor = builder.materialize(leader)
+    order = builder.stream_order(leader)
     assert order is not None
     layout = Layout(tensor.shape, order)
     if other.shape == shape:
         other = builder.request_layout(other, layout, node)
     else:
         other = _expanded(builder, node, other, shape, layout)
-    return (whole, other) if whole.tensor == a.tensor else (other, whole)
+    return (leader, other) if leader.tensor == a.tensor else (other, leader)
 
 
 def _broadcast_shape(node: Node, a: Real, b: Real) -> tuple[int, ...]:
@@ -98,7 +107,8 @@ def _broadcast_shape(node: Node, a: Real, b: Real) -> tuple[int, ...]:
         return np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
         raise Obstacle(
-            "two-tensors-broadcast", f"two tensors must fit together, not {list(a.shape)} and {list(b.shape)}"
+            "two-tensors-broadcast",
+            f"the shapes of two tensors must be broadcastable, not {list(a.shape)} and {list(b.shape)}",
         ) from None
 
 

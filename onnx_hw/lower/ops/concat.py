@@ -1,4 +1,4 @@
-"""Concat: tensors one behind the other; where their scales differ, each is requantized to that of the result."""
+"""Concat of tensors along an axis; where their scales differ, each one is requantized to the scale of the result."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from onnx_hw.onnx.graph.model import Node
 
 @lowers("Concat")
 def concat(builder: Builder, node: Node) -> None:
-    """Accept tensors in hardware."""
-    filled = [k for k, name in enumerate(node.inputs) if 0 not in builder.shape(name)]
-    parts = [builder.elements(node, k) for k in filled]
+    """Accept tensors that are in hardware."""
+    nonempty = [k for k, name in enumerate(node.inputs) if 0 not in builder.shape(name)]
+    parts = [builder.elements(node, k) for k in nonempty]
     axis = int(node.attributes.get("axis", 1)) % len(parts[0].shape)
     shape, scales = builder.shape(node.outputs[0]), {part.scale_key for part in parts}
     if len(parts) == 1:
@@ -20,5 +20,5 @@ def concat(builder: Builder, node: Node) -> None:
     elif len(scales) == 1 and None not in scales:
         builder.values[node.outputs[0]] = concatenated(builder, node, parts, axis, shape)
     else:
-        numbers = tuple(builder.stream_numbers(node, k) for k in filled)
+        numbers = tuple(builder.stream_numbers(node, k) for k in nonempty)
         builder.pending[node.outputs[0]] = PendingConcat(numbers, axis, shape)

@@ -1,7 +1,7 @@
-"""Add, Sub, Mul, Div and BatchNormalization with constants: they change what the integers stand for, not the integers.
+"""Add, Sub, Mul, Div and BatchNormalization with constants: they change scale and offset, not the integers.
 
-A factor that turns the sign of a product's sums turns that of its weights. Where that is not possible, the node is a
-function of its data (``lookup.py``). Add, Sub and Mul of two tensors are in ``binary.py``.
+A negative factor of a product's sums changes the sign of the product's weights instead. Where that is not possible,
+the node is a function of its data (``lookup.py``). Add, Sub and Mul of two tensors are in ``binary.py``.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def add(builder: Builder, node: Node) -> None:
     if not any(is_constant(builder, name) for name in node.inputs):
         builder.pending[node.outputs[0]] = sum_of(builder, node)
         return
-    real, constant, second = _operands(builder, node)
+    real, constant, is_second = _operands(builder, node)
     sign = Fraction(-1 if node.op_type == "Sub" else 1)
-    real, terms = _beside(builder, node, real, sign * constant if second else constant)
-    _affine(builder, node, real, (Fraction(1) if second else sign,), terms)
+    real, terms = _with_constant_per_channel(builder, node, real, sign * constant if is_second else constant)
+    _affine(builder, node, real, (Fraction(1) if is_second else sign,), terms)
 
 
 @lowers("Mul", "Div")
@@ -55,13 +55,13 @@ def multiply(builder: Builder, node: Node) -> None:
     if node.op_type == "Mul" and not any(is_constant(builder, name) for name in node.inputs):
         builder.pending[node.outputs[0]] = product_of(builder, node)
         return
-    real, constant, second = _operands(builder, node)
-    real, factors = _beside(builder, node, real, constant)
-    if node.op_type == "Div" and second:
+    real, constant, is_second = _operands(builder, node)
+    real, factors = _with_constant_per_channel(builder, node, real, constant)
+    if node.op_type == "Div" and is_second:
         if any(factor == 0 for factor in factors):
             raise Obstacle("division", "data must be divided by a constant other than 0")
         factors = tuple(1 / factor for factor in factors)
-    if node.op_type == "Div" and not second:
+    if node.op_type == "Div" and not is_second:
         builder.values[node.outputs[0]] = function_of(builder, node)
         return
     _affine(builder, node, real, factors, (Fraction(0),))
@@ -77,15 +77,15 @@ def batch_normalization(builder: Builder, node: Node) -> None:
             "export the model for inference",
         )
     data = builder.stream_numbers(node, partial=True)
-    known = [builder.exact_constant(name) for name in node.inputs[1:5]]
-    if any(array is None for array in known):
+    parameters = [builder.exact_constant(name) for name in node.inputs[1:5]]
+    if any(array is None for array in parameters):
         raise Obstacle("not-constant", "scale, bias, mean and variance of a BatchNormalization must be constant")
-    numbers = factor_and_term(node, [array for array in known if array is not None], len(data.shape))
+    numbers = factor_and_term(node, [array for array in parameters if array is not None], len(data.shape))
     exact = (np.array(fractions(array), dtype=object).reshape(array.shape) for array in numbers)
     factors, terms = (per_channel(builder, data, array) for array in exact)
-    line = data.scaled(builder, node, factors, terms)
-    if line is not None:
-        builder.values[node.outputs[0]] = line
+    affine = data.scaled(builder, node, factors, terms)
+    if affine is not None:
+        builder.values[node.outputs[0]] = affine
         return
     columns = [np.array([[float(v)] for v in channels]) for channels in (factors, terms)]
     builder.values[node.outputs[0]] = FunctionValue(
@@ -98,25 +98,35 @@ def batch_normalization(builder: Builder, node: Node) -> None:
 
 
 def _is_function(builder: Builder, node: Node) -> bool:
-    """Whether a node combines several functions of the same integers, or something that only a table can hold."""
-    read = [builder.values[name] for name in node.inputs if name in builder.values]
-    if any(not value.is_linear or (value.is_clipped and len(read) > 1) for value in read):
-        return len({value.tensor for value in read}) == 1 and not any(n in builder.pending for n in node.inputs)
-    return len(read) == 2 and read[0].tensor == read[1].tensor and np.array_equal(read[0].where, read[1].where)
+    """Return whether a node combines several functions of the same integers, or one that only a table can hold."""
+    operands = [builder.values[name] for name in node.inputs if name in builder.values]
+    if any(not value.is_linear or (value.is_clipped and len(operands) > 1) for value in operands):
+        return len({value.tensor for value in operands}) == 1 and not any(n in builder.pending for n in node.inputs)
+    if len(operands) != 2:
+        return False
+    a, b = operands
+    return a.tensor == b.tensor and np.array_equal(a.where, b.where)
 
 
 def _operands(builder: Builder, node: Node) -> tuple[Real, np.ndarray, bool]:
-    """(data, constant, whether the constant comes second)."""
+    """Return the data, the constant, and whether the constant is the second operand."""
     for data, other in ((0, 1), (1, 0)):
         constant = builder.exact_constant(node.inputs[other])
         if constant is not None:
             real = builder.real(node, data, partial=True)
             return real, aligned(node, constant, len(real.shape)), other == 1
-    raise Obstacle("two-tensors", f"{node.op_type} of two tensors is not built: one operand must be constant")
+    raise Obstacle(
+        "two-tensors", f"one operand of {node.op_type} must be constant: {node.op_type} of two tensors has no hardware"
+    )
 
 
-def _beside(builder: Builder, node: Node, real: Real, constant: np.ndarray) -> tuple[Real, tuple[Fraction, ...]]:
-    """Data, and a constant as one entry per channel of their stream: that of each element, where it must be."""
+def _with_constant_per_channel(
+    builder: Builder, node: Node, real: Real, constant: np.ndarray
+) -> tuple[Real, tuple[Fraction, ...]]:
+    """Return the data, and the constant as one entry per channel of their stream.
+
+    Where the constant differs between the pixels of a channel, every element becomes a channel.
+    """
     try:
         return real, per_channel(builder, real, constant)
     except Obstacle as obstacle:
@@ -129,9 +139,9 @@ def _beside(builder: Builder, node: Node, real: Real, constant: np.ndarray) -> t
 def _affine(
     builder: Builder, node: Node, real: Real, factors: tuple[Fraction, ...], terms: tuple[Fraction, ...]
 ) -> None:
-    """The result of a node: ``factors · real + terms``, or where that is no such value, a function."""
-    line = real.scaled(builder, node, factors, terms)
-    if line is None:
+    """Set the result of a node to ``factors · real + terms``, or to a function where the value has no such form."""
+    affine = real.scaled(builder, node, factors, terms)
+    if affine is None:
         builder.values[node.outputs[0]] = function_of(builder, node)
     else:
-        builder.values[node.outputs[0]] = replace(line, shape=builder.shape(node.outputs[0]))
+        builder.values[node.outputs[0]] = replace(affine, shape=builder.shape(node.outputs[0]))

@@ -1,6 +1,6 @@
-"""Constants beside data: one value, or one per channel of the stream.
+"""Constant operands of data: one value, or one per channel of the stream.
 
-Before opset 7 the shorter operand was aligned by an attribute, not with the last axes.
+Before opset 7 an attribute gave the axes of the shorter operand; since then they are the last axes.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from onnx_hw.onnx.graph.model import Node
 
 
 def is_constant(builder: Builder, name: str) -> bool:
-    """Whether a value is a constant, plain or quantized."""
+    """Return whether a value is a constant, plain or quantized."""
     return builder.constant(name) is not None or name in builder.constants
 
 
 def scaled_constant(builder: Builder, node: Node, inverse: bool) -> QuantizedConstant:
-    """A quantized constant times another one, which is a number, or one per index of an axis.
+    """Return the product of a quantized constant and another constant: one number, or one per index of an axis.
 
     Args:
-        inverse: the second operand counts by its inverse.
+        inverse: whether the second operand is a divisor.
 
     Raises:
-        Obstacle: the scales of the result would not lie along one axis.
+        Obstacle: A divisor is 0 or the quantized constant, or the result's scales would not lie along one axis.
     """
-    at = 0 if node.inputs[0] in builder.constants else 1
-    data, factors = builder.constants[node.inputs[at]], builder.exact_constant(node.inputs[1 - at])
-    assert factors is not None  # both are constant
-    if inverse and (at == 1 or not factors.all()):
+    k = 0 if node.inputs[0] in builder.constants else 1
+    data, factors = builder.constants[node.inputs[k]], builder.exact_constant(node.inputs[1 - k])
+    assert factors is not None, "both operands are constant"
+    if inverse and (k == 1 or not factors.all()):
         raise Obstacle("division", "a constant must be divided by a constant other than 0")
     factors = np.asarray(1 / factors if inverse else factors, dtype=object)
     shape = (1,) * (data.integers.ndim - factors.ndim) + factors.shape
@@ -42,14 +42,18 @@ def scaled_constant(builder: Builder, node: Node, inverse: bool) -> QuantizedCon
         )
     numbers = tuple(factors.reshape(-1))
     size = max(len(numbers), len(data.scale))
-    wide = (values * size if len(values) == 1 else values for values in (data.scale, numbers))
+    per_index = (values * size if len(values) == 1 else values for values in (data.scale, numbers))
     signs = np.array([-1 if number < 0 else 1 for number in numbers]).reshape(shape)
-    scale = tuple(step * abs(number) for step, number in zip(*wide, strict=True))
+    scale = tuple(step * abs(number) for step, number in zip(*per_index, strict=True))
     return QuantizedConstant(data.integers * signs, scale, axes[0] if axes else data.axis)
 
 
 def aligned(node: Node, constant: np.ndarray, rank: int) -> np.ndarray:
-    """A constant with its axes where the operator before opset 7 puts them: from ``axis`` on, when it is given."""
+    """Return a constant whose axes begin at the attribute ``axis`` of an operator before opset 7, where it has one.
+
+    Args:
+        rank: number of the data's axes.
+    """
     if "axis" not in node.attributes:
         return constant
     axis = int(node.attributes["axis"]) % rank

@@ -1,4 +1,4 @@
-"""Conv: with as many groups as channels a depthwise core, else a window and a matrix product."""
+"""Conv: a depthwise core where every channel is a group, otherwise a window and a matrix product."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.window import Window
 
-MOST_WEIGHTS = 1 << 24
-"""Of one product, zeros between groups and phases included."""
+MAX_WEIGHTS = 1 << 24
+"""Maximum number of weights of one product, with the zeros between groups and phases."""
 
 
 @lowers("Conv")
@@ -40,9 +40,9 @@ def conv(builder: Builder, node: Node) -> None:
     size = tuple(int(n) for n in weights.integers.shape[2:])
     padded, tensor = builder.image(real, node)
     kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
-    real, before = _without_pads(builder, padded)
-    if kernel.padded(before).touches(builder.tensors[real.tensor]):
-        kernel, tensor = kernel.padded(before), builder.tensors[real.tensor]
+    real, pads = _without_pads(builder, padded)
+    if kernel.padded(pads).touches(builder.tensors[real.tensor]):
+        kernel, tensor = kernel.padded(pads), builder.tensors[real.tensor]
     else:
         real = padded
     kernel.check_touches(tensor)
@@ -73,17 +73,20 @@ def conv(builder: Builder, node: Node) -> None:
 def _depthwise(
     real: Real, weights: QuantizedConstant, matrix: np.ndarray, bias: tuple[Fraction, ...]
 ) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
-    """(slope, offset) of every output, which has one channel of the data."""
+    """Return slope and offset of every output, which reads one channel of the data."""
     outputs, channels = len(matrix), max(len(real.slope), len(real.offset))
     lines, scales = real.lines(), weights.scale * outputs if len(weights.scale) == 1 else weights.scale
-    each = [lines[output * channels // outputs] for output in range(outputs)]
-    slope = tuple(line[0] * scale for line, scale in zip(each, scales, strict=True))
-    constant = (line[1] * scale * int(row.sum()) for line, scale, row in zip(each, scales, matrix, strict=True))
-    return slope, tuple(b + c for b, c in zip(bias, constant, strict=True))
+    line_of_output = [lines[output * channels // outputs] for output in range(outputs)]
+    slope = tuple(line[0] * scale for line, scale in zip(line_of_output, scales, strict=True))
+    terms = (line[1] * scale * int(row.sum()) for line, scale, row in zip(line_of_output, scales, matrix, strict=True))
+    return slope, tuple(b + term for b, term in zip(bias, terms, strict=True))
 
 
 def _without_pads(builder: Builder, real: Real) -> tuple[Real, tuple[int, int, int, int]]:
-    """The image before a Pad with zeros, which the window adds more cheaply: (image, (top, left, bottom, right))."""
+    """Return the image before a Pad with zeros, and the pads (top, left, bottom, right), cheaper to add in the window.
+
+    Without such a Pad, return the data themselves and pads of 0.
+    """
     padded = builder.padded.get(real.tensor)
     if padded is None or padded.fill != real.zero or padded.shape != real.shape:
         return real, (0, 0, 0, 0)
@@ -96,36 +99,54 @@ def _without_pads(builder: Builder, real: Real) -> tuple[Real, tuple[int, int, i
 
 
 def ungrouped(weights: np.ndarray, group: int) -> np.ndarray:
-    """Weights (out, in / group, ...) as (out, in, ...): zero where a group does not read.
+    """Return weights (out, in / group, ...) as (out, in, ...), with zeros where a group does not read.
 
-    Exact, but of the products of such a matrix only one in ``group`` is of use.
+    The result is exact, but only one in ``group`` of the matrix's products is useful.
     """
     outputs, inputs, *size = weights.shape
-    check_count(outputs, group, inputs, *size)
+    check_weight_count(outputs, group, inputs, *size)
     full = np.zeros((outputs, group, inputs, *size), dtype=np.int64)
     results = np.arange(outputs)
     full[results, results * group // outputs] = weights
     return full.reshape(outputs, group * inputs, *size)
 
 
-def check_count(*lengths: int) -> None:
-    """That a matrix of weights, with the zeros that hardware stores, is not too large."""
+def check_weight_count(*lengths: int) -> None:
+    """Check that a matrix of weights, with the zeros that hardware stores, is not too large.
+
+    Args:
+        lengths: lengths of the matrix's axes.
+
+    Raises:
+        Obstacle: It has more than ``MAX_WEIGHTS`` weights.
+    """
     count = prod(lengths)
-    if count > MOST_WEIGHTS:
-        raise Obstacle("too-many-weights", f"a product must have at most {MOST_WEIGHTS:,} weights, not {count:,}")
+    if count > MAX_WEIGHTS:
+        raise Obstacle("too-many-weights", f"a product must have at most {MAX_WEIGHTS:,} weights, not {count:,}")
 
 
 def quantized_weights(builder: Builder, node: Node, k: int) -> QuantizedConstant:
+    """Return the weights of a node, which are its input ``k``.
+
+    Raises:
+        Obstacle: They are not constant, or not quantized.
+    """
     name = node.inputs[k]
     if name not in builder.constants:
         if builder.constant(name) is not None:
-            raise Obstacle("weights-float", f"the weights `{name}` must be quantized: a DequantizeLinear is missing")
+            raise Obstacle(
+                "weights-float", f"the weights `{name}` must be quantized, but no DequantizeLinear makes them"
+            )
         raise Obstacle("weights-not-constant", f"the weights `{name}` must be constant")
     return builder.constants[name]
 
 
 def bias_of(builder: Builder, node: Node, outputs: int) -> tuple[Fraction, ...]:
-    """The exact bias of every output: an integer bias times *its own* scale."""
+    """Return the exact bias of every output: an integer bias times *its own* scale.
+
+    Raises:
+        Obstacle: The bias is not constant.
+    """
     if len(node.inputs) < 3 or not node.inputs[2]:
         return (Fraction(0),) * outputs
     bias = builder.exact_constant(node.inputs[2])

@@ -1,4 +1,4 @@
-"""ConvTranspose: an ordinary convolution for each place between the strides, then pixels from channels.
+"""ConvTranspose: an ordinary convolution for each position between the strides, then pixels from channels.
 
 In one dimension, with stride s and kernel k, the result is
 
@@ -8,8 +8,8 @@ Put Y + begin = s·q + p with 0 ≤ p < s: only taps p + s·t of the kernel meet
 
     y[s·q + p − begin] = Σ_t x[q − t] · w[p + s·t],    t < T = ⌈k / s⌉,
 
-is for every *phase* p a convolution with T taps and stride 1. All phases are the channels of one convolution, and no
-product is with an inserted zero.
+is for every *phase* p a convolution with T taps and stride 1. All phases are channels of one convolution, and no
+product has an inserted zero as a factor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.kernel import Kernel
 from onnx_hw.lower.layout.stream_layout import image_layout
 from onnx_hw.lower.obstacle import Obstacle
-from onnx_hw.lower.ops.conv import bias_of, check_count, quantized_weights
+from onnx_hw.lower.ops.conv import bias_of, check_weight_count, quantized_weights
 from onnx_hw.lower.ops.matmul_operand import columns_of, dequantized, with_integer_for_zero
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.values.constant import QuantizedConstant
@@ -32,16 +32,17 @@ from onnx_hw.onnx.operators.transposed_convolution import transposed_window
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.window import Window
 
-MOST_CHANNELS = 1 << 16
-"""Of the convolution with all phases side by side."""
+MAX_CHANNELS = 1 << 16
+"""Maximum number of output channels of the convolution, over all phases."""
 
 
 @dataclass(frozen=True)
 class Phases:
-    """One axis of the convolution.
+    """Phases of the convolution along one axis.
 
     Attributes:
-        size: of the data; ``result`` of the result.
+        size: length of the data.
+        result: length of the result.
         kernel, stride, begin: k, s and begin of the formula.
     """
 
@@ -53,31 +54,32 @@ class Phases:
 
     @property
     def taps(self) -> int:
-        """T."""
+        """Number of taps of a phase, T of the formula."""
         return -(-self.kernel // self.stride)
 
     @property
     def pads(self) -> tuple[int, int]:
-        """Before and behind the data, for all q that the result has."""
+        """Pads before and behind the data, for all q of the result."""
         first, last = self.begin // self.stride, (self.begin + self.result - 1) // self.stride
         return max(0, self.taps - 1 - first), max(0, last - (self.size - 1))
 
     @property
     def windows(self) -> int:
+        """Number of windows of T taps on the padded data."""
         before, behind = self.pads
         return self.size + before + behind - self.taps + 1
 
     def weights(self, weights: np.ndarray) -> np.ndarray:
-        """(..., kernel) to (phases, ..., taps): taps in the order of the data, 0 behind the kernel's end."""
+        """Return weights (..., kernel) as (phases, ..., taps), taps in data order and 0 behind the kernel's end."""
         full = np.zeros((*weights.shape[:-1], self.taps * self.stride), dtype=weights.dtype)
         full[..., : self.kernel] = weights
         split = full.reshape(*weights.shape[:-1], self.taps, self.stride)
         return np.moveaxis(split[..., ::-1, :], -1, 0)
 
     def sources(self) -> tuple[np.ndarray, np.ndarray]:
-        """(phase, window) of every element of the result."""
-        place = np.arange(self.result) + self.begin
-        return place % self.stride, place // self.stride - (self.taps - 1 - self.pads[0])
+        """Return the phase and the window of every element of the result."""
+        positions = np.arange(self.result) + self.begin
+        return positions % self.stride, positions // self.stride - (self.taps - 1 - self.pads[0])
 
 
 @lowers("ConvTranspose")
@@ -87,7 +89,7 @@ def conv_transpose(builder: Builder, node: Node) -> None:
     weights = quantized_weights(builder, node, 1)
     group = int(node.attributes.get("group", 1))
     if len(weights.scale) > 1 and weights.axis != 1:
-        raise Obstacle("weight-axis", "scales of a ConvTranspose's weights must be one, or per output channel")
+        raise Obstacle("weight-axis", "a ConvTranspose's weights must have one scale, or one per output channel")
     if any(d != 1 for d in node.attributes.get("dilations", ())):
         raise Obstacle("dilations", f"the dilations of a ConvTranspose must be 1, not {node.attributes['dilations']}")
     real, _ = builder.image(real, node)
@@ -97,10 +99,10 @@ def conv_transpose(builder: Builder, node: Node) -> None:
     rows, columns = _axes(builder, node, real, weights)
     full = _ungrouped(weights.integers, group)
     outputs = full.shape[1]
-    if (count := rows.stride * columns.stride * outputs) > MOST_CHANNELS:
-        raise Obstacle("too-many-phases", f"outputs times strides must be at most {MOST_CHANNELS:,}, not {count:,}")
-    check_count(*full.shape[:2], *(axis.taps * axis.stride for axis in (rows, columns)))
-    check_count(outputs, *(axis.stride * axis.windows for axis in (rows, columns)))
+    if (count := rows.stride * columns.stride * outputs) > MAX_CHANNELS:
+        raise Obstacle("too-many-phases", f"outputs times strides must be at most {MAX_CHANNELS:,}, not {count:,}")
+    check_weight_count(*full.shape[:2], *(axis.taps * axis.stride for axis in (rows, columns)))
+    check_weight_count(outputs, *(axis.stride * axis.windows for axis in (rows, columns)))
     kernels = full.reshape(*full.shape[:2], rows.kernel, columns.kernel)
     # (in, out, rows, columns) -> (row phases, column phases, out, row taps, column taps, in)
     phases = rows.weights(np.moveaxis(columns.weights(kernels), -2, -1))
@@ -125,12 +127,12 @@ def conv_transpose(builder: Builder, node: Node) -> None:
 
 
 def _axes(builder: Builder, node: Node, real: Real, weights: QuantizedConstant) -> tuple[Phases, Phases]:
-    """Rows and columns; a signal is an image of height 1."""
+    """Return the phases of rows and columns; a signal is an image of height 1."""
     names = ("auto_pad", "group", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
-    given = {name: node.attributes[name] for name in names if name in node.attributes}
-    if isinstance(given.get("auto_pad"), bytes):
-        given["auto_pad"] = given["auto_pad"].decode()
-    window = transposed_window(real.shape, weights.integers.shape, **given)
+    attributes = {name: node.attributes[name] for name in names if name in node.attributes}
+    if isinstance(attributes.get("auto_pad"), bytes):
+        attributes["auto_pad"] = attributes["auto_pad"].decode()
+    window = transposed_window(real.shape, weights.integers.shape, **attributes)
     result = builder.shape(node.outputs[0])
     axes = [
         Phases(*numbers)
@@ -140,9 +142,9 @@ def _axes(builder: Builder, node: Node, real: Real, weights: QuantizedConstant) 
 
 
 def _ungrouped(weights: np.ndarray, group: int) -> np.ndarray:
-    """Weights (in, out / group, ...) as (in, out, ...): zero where a group does not write."""
+    """Return weights (in, out / group, ...) as (in, out, ...), with zeros where a group does not write."""
     inputs, outputs, *size = weights.shape
-    check_count(outputs, group, inputs, *size)
+    check_weight_count(outputs, group, inputs, *size)
     full = np.zeros((inputs, group, outputs, *size), dtype=np.int64)
     full[np.arange(inputs), np.arange(inputs) * group // inputs] = weights
     return full.reshape(inputs, group * outputs, *size)
@@ -151,7 +153,12 @@ def _ungrouped(weights: np.ndarray, group: int) -> np.ndarray:
 def _origin(
     rows: Phases, columns: Phases, between: tuple[int, ...], outputs: int, shape: tuple[int, ...]
 ) -> np.ndarray:
-    """For every element of the result, its flat index in (1, phases · outputs, windows)."""
+    """Return the flat index in (1, phases · outputs, windows) of every element of the result.
+
+    Args:
+        between: shape of the convolution's result: (1, phases · outputs, rows of windows, columns of windows).
+        shape: shape of the node's result.
+    """
     (row_phase, row), (column_phase, column) = rows.sources(), columns.sources()
     phase = row_phase[:, None] * columns.stride + column_phase[None, :]
     channel = phase[None] * outputs + np.arange(outputs)[:, None, None]

@@ -1,7 +1,7 @@
-"""Operators that move elements: cut them out, repeat them, put constants between them.
+"""Operators that move elements: they cut elements out, repeat them, or put constants between them.
 
-What goes where is asked of the operator itself: it is run on the numbers of the elements. A mere exchange of places
-costs nothing until someone needs the elements in an order.
+The operator itself computes the movement: it runs on the indices of the elements. A permutation costs nothing until an
+operator needs the elements in a certain order.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def move(builder: Builder, node: Node) -> None:
         _move_constant(builder, node)
         return
     value = builder.elements(node, partial=True)
-    numbers = np.arange(value.where.size).reshape(value.shape)
-    for name, origin in zip(node.outputs, _run(builder, node, numbers), strict=True):
+    indices = np.arange(value.where.size).reshape(value.shape)
+    for name, origin in zip(node.outputs, _run(builder, node, indices), strict=True):
         if name:
             builder.values[name] = builder.placed(value, origin, node)
 
 
 @lowers("Resize", "Upsample")
 def resize(builder: Builder, node: Node) -> None:
-    """Accept the mode nearest, and linear by whole factors without align_corners."""
+    """Accept the mode nearest, and the mode linear by whole factors without align_corners."""
     mode = node.attributes.get("mode", "nearest")
     mode = mode.decode() if isinstance(mode, bytes) else mode
     if mode in ("linear", "bilinear"):
@@ -61,24 +61,24 @@ def pad(builder: Builder, node: Node) -> None:
     mode = mode.decode() if isinstance(mode, bytes) else mode
     if mode != "constant":
         value = builder.elements(node, partial=True)
-        numbers = np.arange(value.where.size).reshape(value.shape)
-        (origin,) = _run(builder, node, numbers, omitted=2)
+        indices = np.arange(value.where.size).reshape(value.shape)
+        (origin,) = _run(builder, node, indices, omitted=2)
         builder.values[result] = builder.placed(value, origin, node)
         return
-    around = builder.operand(node)
-    # the numbers are those of elements + 1, so that 0, which every version puts there, is nowhere
-    numbers = np.arange(1, 1 + prod(around.shape)).reshape(around.shape)
-    (origin,) = _run(builder, _with_value_0(node), numbers, omitted=2)
+    operand = builder.operand(node)
+    # indices count from 1, so that 0, the default value of every version, marks a pad
+    indices = np.arange(1, 1 + prod(operand.shape)).reshape(operand.shape)
+    (origin,) = _run(builder, _with_value_0(node), indices, omitted=2)
     origin = origin.astype(np.int64) - 1
-    stream = builder.values.get(node.inputs[0]) if not around.is_pending else None
+    stream = builder.values.get(node.inputs[0]) if not operand.is_pending else None
     if stream is not None and (origin >= 0).all():
         builder.values[result] = builder.placed(stream, origin, node)
         return
     fill = _fill(builder, node)
-    integer = around.integer_for(builder, fill)
+    integer = operand.integer_for(builder, fill)
     if stream is None or integer is None:
-        assert not around.is_integers, "every integer stands for itself"
-        builder.pending[result] = PendingPad(around, origin, fill)
+        assert not operand.is_integers, "every integer stands for itself"
+        builder.pending[result] = PendingPad(operand, origin, fill)
         return
     padded = builder.values[result] = builder.placed(stream, origin, node, fill=integer)
     pads = pads_of_image(origin, stream.shape)
@@ -86,26 +86,30 @@ def pad(builder: Builder, node: Node) -> None:
         builder.padded[padded.tensor] = PaddedImage(stream, pads, integer, origin.shape)
 
 
-def moved_once_quantized(builder: Builder, node: Node) -> bool:
-    """Whether a node moves the elements of a value that waits for a quantizer: then its results wait, too."""
-    waiting = builder.pending.get(node.inputs[0])
-    if waiting is None or not facts_of(node).moves:
+def move_pending(builder: Builder, node: Node) -> bool:
+    """Move the elements of a value that waits for a quantizer, so that the results wait, too.
+
+    Returns:
+        Whether the node's input waits for a quantizer and the node moves elements; otherwise nothing is done.
+    """
+    pending = builder.pending.get(node.inputs[0])
+    if pending is None or not facts_of(node).moves:
         return False
-    numbers = np.arange(prod(waiting.shape)).reshape(waiting.shape)
-    for name, origin in zip(node.outputs, _run(builder, node, numbers), strict=True):
+    indices = np.arange(prod(pending.shape)).reshape(pending.shape)
+    for name, origin in zip(node.outputs, _run(builder, node, indices), strict=True):
         if name:
-            builder.pending[name] = PendingPad(waiting, origin, Fraction(0))
+            builder.pending[name] = PendingPad(pending, origin, Fraction(0))
     return True
 
 
 def _with_value_0(node: Node) -> Node:
-    """A Pad without its value, which is an attribute before opset 11 and an input since."""
+    """Return a Pad without the attribute ``value``, which is an input since opset 11."""
     attributes = {name: value for name, value in node.attributes.items() if name != "value"}
     return replace(node, attributes=attributes)
 
 
 def _fill(builder: Builder, node: Node) -> Fraction | float:
-    """A Pad's constant: exact, or infinite."""
+    """Return the constant of a Pad, exact or infinite."""
     number: Any = node.attributes.get("value", 0)
     if len(node.inputs) > 2 and node.inputs[2]:
         name = node.inputs[2]
@@ -118,20 +122,28 @@ def _fill(builder: Builder, node: Node) -> Fraction | float:
     return float(number) if np.isinf(number) else fractions(np.array(number))[0]
 
 
-def _run(builder: Builder, node: Node, numbers: np.ndarray, omitted: int | None = None) -> list[np.ndarray]:
-    """The results of a node for the numbers of its data's elements."""
-    arguments: list[Any] = [numbers]
+def _run(builder: Builder, node: Node, data: np.ndarray, omitted: int | None = None) -> list[np.ndarray]:
+    """Return the results of a node for other data.
+
+    Args:
+        data: first argument of the node, for example the indices of the elements.
+        omitted: number of an input that the node runs without; None for no such input.
+
+    Raises:
+        Obstacle: Another input is not constant.
+    """
+    arguments: list[Any] = [data]
     for k, name in enumerate(node.inputs[1:], start=1):
-        given = name and k != omitted
-        constant = builder.constant(name) if given else None
-        if given and constant is None:
-            raise Obstacle("not-constant", f"`{name}`, which says what {node.op_type} does, must be constant")
+        is_present = name and k != omitted
+        constant = builder.constant(name) if is_present else None
+        if is_present and constant is None:
+            raise Obstacle("not-constant", f"`{name}`, an input of {node.op_type}, must be constant")
         arguments.append(constant)
     return [np.asarray(result) for result in compute(node, arguments)]
 
 
 def _move_constant(builder: Builder, node: Node) -> None:
-    """A quantized constant with one scale moves like data."""
+    """Move the elements of a quantized constant with one scale, like data."""
     constant = builder.constants[node.inputs[0]]
     if len(constant.scale) > 1:
         raise Obstacle("constant-layout", f"a constant must have one scale to pass through {node.op_type}")

@@ -1,4 +1,4 @@
-"""MatMul of two quantized tensors: the weights come with the data."""
+"""MatMul of two quantized tensors: the weights are data, too."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from onnx_hw.ops.matmul import MatMul
 
 
 def product_of_tensors(builder: Builder, node: Node) -> None:
-    """Data [..., rows, inputs] times one matrix [inputs, outputs]; a zero point that is not 0 is taken off before.
+    """Multiply data [..., rows, inputs] by one matrix [inputs, outputs]; subtract zero points other than 0 before.
 
-    (x − z)·(w − v) summed is no function of Σ x·w alone, so the integers themselves are moved.
+    Σ (x − z)·(w − v) is not a function of Σ x·w alone, so the zero points are subtracted from the integers.
+
+    Raises:
+        Obstacle: An operand is not quantized, or the second one is not one matrix.
     """
     left = dequantized(builder, node)
     right = dequantized(builder, node, 1)
@@ -39,5 +42,5 @@ def product_of_tensors(builder: Builder, node: Node) -> None:
 
 
 def _without_zero_point(builder: Builder, node: Node, value: Real, k: int) -> Real:
-    """The same numbers on integers of which 0 stands for 0."""
+    """Return the same numbers on integers whose 0 stands for 0."""
     return from_zero(builder, node, value, ("left", "right")[k], k) if value.zero_point != 0 else value

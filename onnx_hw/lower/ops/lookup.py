@@ -1,7 +1,7 @@
 """Functions of one tensor, element by element: Sigmoid, HardSwish, x · Sigmoid(x) ... as exact tables.
 
-Whatever chain of such nodes lies between the integers of a tensor and the QuantizeLinear that follows is one function
-of an integer: it is computed once, for every integer that can occur, in double precision.
+A chain of such nodes between the integers of a tensor and the QuantizeLinear that follows is one function of an
+integer. It is computed once for every integer that can occur, in double precision.
 """
 
 from __future__ import annotations
@@ -34,52 +34,55 @@ UNARY_FUNCTIONS = frozenset(
 )
 """ONNX operators of one tensor whose facts say ``BENDS``, by name; a new one needs no line here."""
 
-RISING = frozenset(
+MONOTONIC_OPERATORS = frozenset(
     ("LeakyRelu", "Elu", "Celu", "Selu", "HardSigmoid", "Sigmoid", "Tanh", "Erf", "Softplus", "Softsign",
      "Atan", "Asinh", "ThresholdedRelu", "Floor", "Ceil", "Round", "Sign")
 )  # fmt: skip
-"""Functions that never fall, unless ``alpha`` or ``gamma`` is negative."""
+"""Operators whose functions never fall, unless ``alpha`` or ``gamma`` is negative."""
 
 
 @lowers(*UNARY_FUNCTIONS)
 def function(builder: Builder, node: Node) -> None:
-    """Make an exact table of quantized data."""
+    """Make an exact table, for quantized data."""
     builder.values[node.outputs[0]] = function_of(builder, node)
 
 
 @lowers("PRelu", "Pow", "Mod")
 def function_with_constants(builder: Builder, node: Node) -> None:
-    """Make an exact table of quantized data and of constants with one value per channel."""
+    """Make an exact table, for quantized data and constants with at most one value per channel."""
     builder.values[node.outputs[0]] = function_of(builder, node)
 
 
 def function_of(builder: Builder, node: Node) -> FunctionValue:
-    """What a node computes from one tensor and constants.
+    """Return the function that a node computes of one tensor and constants.
 
     Raises:
-        Obstacle: it reads several tensors, or the elements of one in different orders.
+        Obstacle: The node reads several tensors, or the elements of one tensor in different orders.
     """
-    read = [builder.values[name] for name in node.inputs if name in builder.values]
-    sources = [source for value in read if (source := StreamNumbers.cast(value)) is not None]
-    if not sources or len(sources) < len(read):
+    values = [builder.values[name] for name in node.inputs if name in builder.values]
+    sources = [source for value in values if (source := StreamNumbers.cast(value)) is not None]
+    if not sources or len(sources) < len(values):
         raise builder.obstacle(node)
     first = sources[0]
-    if not of_one_tensor(sources):
-        raise Obstacle("two-tensors", f"{node.op_type} of two tensors is not built: all but one must be constant")
+    if not share_integers(sources):
+        raise Obstacle(
+            "two-tensors",
+            f"all inputs of {node.op_type} but one must be constant: {node.op_type} of two tensors has no hardware",
+        )
     arguments = [_argument(builder, node, name, first) for name in node.inputs]
     plain = replace(node, attributes={k: v for k, v in node.attributes.items() if k not in ("axis", "broadcast")})
 
     def numbers(integers: np.ndarray) -> np.ndarray:
-        given = [None if argument is None else argument(integers) for argument in arguments]
-        return np.asarray(compute(plain, given)[0], dtype=np.float64)
+        inputs = [None if argument is None else argument(integers) for argument in arguments]
+        return np.asarray(compute(plain, inputs)[0], dtype=np.float64)
 
-    rises = len(sources) == 1 and first.rises and _rises(builder, node)
+    rises = len(sources) == 1 and first.rises and _is_monotonic(builder, node)
     pieces = _pieces(builder, node, first)
     return FunctionValue(first.tensor, first.shape, first.where, numbers, pieces, partial=first.partial, rises=rises)
 
 
-def of_one_tensor(values: Sequence[StreamValue | None]) -> bool:
-    """Whether all are numbers on the same integers, in one order: then what is made of them is a function of those."""
+def share_integers(values: Sequence[StreamValue | None]) -> bool:
+    """Return whether all values are on the same integers in one order, so that a result is a function of these."""
     sources = {
         None if value is None or value.is_integers else (value.tensor, value.shape, value.where.tobytes())
         for value in values
@@ -88,7 +91,7 @@ def of_one_tensor(values: Sequence[StreamValue | None]) -> bool:
 
 
 def _pieces(builder: Builder, node: Node, value: StreamNumbers) -> Pieces:
-    """The lines of a leak, x and a share of x of at most all: the greater of both is what passes."""
+    """Return the two lines of a leak, x and α·x with 0 ≤ α ≤ 1, whose maximum is the function; empty for others."""
     data = Real.cast(value)
     if data is None or data.is_clipped or data.partial:
         return ()
@@ -102,13 +105,13 @@ def _pieces(builder: Builder, node: Node, value: StreamNumbers) -> Pieces:
         return ()
     channels = max(len(numbers) for numbers in (shares, data.slope, data.offset))
     share, slope, offset = (n * channels if len(n) == 1 else n for n in (shares, data.slope, data.offset))
-    less = (tuple(map(mul, slope, share)), tuple(map(mul, offset, share)))
-    return (data.slope, data.offset), less
+    leak = (tuple(map(mul, slope, share)), tuple(map(mul, offset, share)))
+    return (data.slope, data.offset), leak
 
 
-def _rises(builder: Builder, node: Node) -> bool:
-    """Whether a greater number surely becomes no smaller one."""
-    if node.op_type in RISING:
+def _is_monotonic(builder: Builder, node: Node) -> bool:
+    """Return whether the function of a node surely never falls."""
+    if node.op_type in MONOTONIC_OPERATORS:
         return all(0 <= value < np.inf for name, value in node.attributes.items() if name in ("alpha", "gamma"))
     shares = builder.exact_constant(node.inputs[1]) if node.op_type == "PRelu" else None
     return shares is not None and all(share >= 0 for share in shares.reshape(-1))
@@ -117,7 +120,10 @@ def _rises(builder: Builder, node: Node) -> bool:
 def _argument(
     builder: Builder, node: Node, name: str, data: StreamNumbers
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """An input of a node as a function of the integers: (1 or channels, n), or (1 or channels, 1) for a constant."""
+    """Return an input of a node as a function of the integers; None for an input that is left out.
+
+    The function returns (1 or channels, n), or (1 or channels, 1) for a constant.
+    """
     if not name:
         return None
     value = builder.values.get(name)
@@ -125,6 +131,6 @@ def _argument(
         return value.numbers
     constant = builder.exact_constant(name)
     if constant is None:
-        raise Obstacle("two-tensors", f"`{name}`, which {node.op_type} reads, must be constant or be in hardware")
+        raise Obstacle("two-tensors", f"`{name}`, an input of {node.op_type}, must be constant or in hardware")
     column = np.array([[float(v)] for v in per_channel(builder, data, aligned(node, constant, len(data.shape)))])
     return lambda integers: column

@@ -1,38 +1,45 @@
-"""Sums, products, joined and padded tensors that nothing quantizes before another operator reads them.
+"""Sums, products, joined and padded tensors that another operator reads before they are quantized.
 
-They wait for a quantizer, since what rounds them at once costs least. Where there is none they are numbers on a stream
-of their own, if their parts' steps have a simple ratio.
+They wait for a quantizer, since rounding them there costs least. Without a quantizer they become numbers on their own
+stream, if the steps of their parts have a simple ratio.
 """
 
 from __future__ import annotations
 
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.obstacle import Obstacle
-from onnx_hw.lower.ops.data_movement import moved_once_quantized
+from onnx_hw.lower.ops.data_movement import move_pending
 from onnx_hw.lower.ops.registry import Lowering
 from onnx_hw.onnx.graph.model import Node
 
 
 def lower(lowering: Lowering, builder: Builder, node: Node) -> None:
-    """Lower a node; what it cannot read while it waits for a quantizer gets a stream, or else waits on in new places.
+    """Lower a node, also where an input waits for a quantizer.
+
+    An input that the node cannot read while it waits gets a stream. Where that is not possible and the node only moves
+    elements, its results wait instead.
 
     Raises:
-        Obstacle, NotFinite: as the lowering does.
+        Obstacle, NotFinite: The lowering raises it.
     """
     try:
         lowering(builder, node)
     except Obstacle as obstacle:
-        if _gets_a_stream(builder, node, obstacle.needs):
+        if _put_on_stream(builder, node, obstacle.needs):
             try:
                 lowering(builder, node)
-            except Obstacle:  # a quantizer is what was missing
+            except Obstacle:  # the first obstacle names the missing quantizer
                 raise obstacle from None
-        elif not moved_once_quantized(builder, node):
+        elif not move_pending(builder, node):
             raise
 
 
-def _gets_a_stream(builder: Builder, node: Node, name: str) -> bool:
-    """Whether a value that waits has now a stream, too; those who quantize it take it as it waits."""
+def _put_on_stream(builder: Builder, node: Node, name: str) -> bool:
+    """Put a value that waits for a quantizer on a stream, too; quantizers still read the waiting value.
+
+    Returns:
+        Whether the value has a new stream.
+    """
     pending = None if name in builder.values else builder.pending.get(name)
     stream = None if pending is None else pending.on_stream(builder, node)
     if stream is not None:

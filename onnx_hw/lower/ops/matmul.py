@@ -38,13 +38,13 @@ def gemm(builder: Builder, node: Node) -> None:
     """Multiply quantized data by a constant matrix, with transA = 0 and a positive alpha."""
     attributes = node.attributes
     if attributes.get("transA", 0):
-        raise Obstacle("gemm-transa", "transA must be 0: the data is one row")
+        raise Obstacle("gemm-transa", "transA of a Gemm must be 0: the data must not be transposed")
     weights = quantized_weights(builder, node, 1)
     if not attributes.get("transB", 0):
         weights = _transposed(weights)
     (alpha,) = fractions(np.asarray(attributes.get("alpha", 1.0), dtype=np.float32))
     if alpha <= 0:
-        raise Obstacle("gemm-alpha", f"alpha must be positive, not {float(alpha)}")
+        raise Obstacle("gemm-alpha", f"alpha of a Gemm must be positive, not {float(alpha)}")
     weights = replace(weights, scale=tuple(alpha * s for s in weights.scale))
     bias = None
     if len(node.inputs) > 2 and node.inputs[2]:
@@ -57,15 +57,20 @@ def gemm(builder: Builder, node: Node) -> None:
 
 
 def _transposed(weights: QuantizedConstant) -> QuantizedConstant:
-    """(in, out) to (out, in)."""
+    """Return weights (in, out) as (out, in)."""
     return QuantizedConstant(weights.integers.T, weights.scale, 1 - weights.axis)
 
 
 def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.ndarray | None) -> None:
-    """``data · weightsᵀ + bias`` for weights (outputs, inputs) and a bias that is broadcast to the result."""
+    """Add the product ``data · weightsᵀ + bias`` to the network.
+
+    Args:
+        weights: weights (outputs, inputs).
+        bias: bias that is broadcast to the result; None for no bias.
+    """
     real = operand_of_product(builder, node)
     if len(weights.scale) > 1 and weights.axis != 0:
-        raise Obstacle("weight-axis", "scales of weights must be per output, not per input")
+        raise Obstacle("weight-axis", "weights must have one scale, or one per output, not one per input")
     outputs, inputs = weights.integers.shape
     shape = builder.shape(node.outputs[0])
     if real.where.size == inputs:
@@ -79,7 +84,7 @@ def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.
     stream = builder.add(node.label, MatMul(builder.tensors[stream], matrix), [stream], node, output=node.outputs[0])
     if bias is not None:
         rows = np.broadcast_to(bias, (len(bias) if bias.ndim == 2 else 1, outputs))
-        if len(rows) > 1:  # each result has a bias of its own: it becomes a channel
+        if len(rows) > 1:  # every result has its own bias, so every result becomes a channel
             stream = builder.flat(stream, node)
             slope, offset = slope * len(rows), offset * len(rows)
         offset = tuple(o + b for o, b in zip(offset, rows.reshape(-1), strict=True))

@@ -1,8 +1,8 @@
-"""The data of a product: integers with one scale, or with scales per channel that are multiples of a common one.
+"""Operand of a matrix product: integers with one scale, or with scales per channel that are multiples of a common one.
 
     Σ s_c (x_c − z_c)·w_c = g Σ x_c·(n_c w_c) − Σ s_c z_c w_c        s_c = g·n_c
 
-so that scales per channel cost wider weights, and zero points that are no integers nothing.
+so that scales per channel cost wider weights, and zero points that are not integers cost nothing.
 """
 
 from __future__ import annotations
@@ -19,31 +19,35 @@ from onnx_hw.lower.values.constant import QuantizedConstant
 from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
 
-WIDEST = 18
-"""Bits of an operand of a hardware multiplier."""
+MAX_OPERAND_BITS = 18
+"""Maximum width of an operand of a hardware multiplier, in bits."""
 
 
 def operand_of_product(builder: Builder, node: Node, k: int = 0) -> Real:
-    """The data: any slopes that are not 0, no bounds.
+    """Return the data of a product, with slopes other than 0 and without bounds.
 
     Raises:
-        Obstacle: it must be quantized.
+        Obstacle: The data must be quantized, or to fewer bits.
     """
     name, real = node.inputs[k], builder.real(node, k).unclipped(builder, node)
     if real.is_clipped or 0 in real.slope:
         raise _not_quantized(name)
     integer = builder.integer_type(real)
-    if integer.bits > WIDEST:
+    if integer.bits > MAX_OPERAND_BITS:
         raise Obstacle(
             "not-quantized",
-            f"the data `{name}` must be quantized to {WIDEST} bits at most, not left at {integer.bits}",
+            f"the data `{name}` must be quantized to at most {MAX_OPERAND_BITS} bits; its integers have {integer.bits}",
             needs=name,
         )
     return real
 
 
 def dequantized(builder: Builder, node: Node, k: int = 0) -> Real:
-    """The data with one scale and one zero point, which need not be one of its integers."""
+    """Return the data with one scale and one zero point, which need not be one of its integers.
+
+    Raises:
+        Obstacle: The data must be quantized with one scale.
+    """
     real = operand_of_product(builder, node, k)
     if real.zero is None or len(set(real.slope)) > 1:
         raise _not_quantized(node.inputs[k])
@@ -53,16 +57,16 @@ def dequantized(builder: Builder, node: Node, k: int = 0) -> Real:
 def _not_quantized(name: str) -> Obstacle:
     return Obstacle(
         "not-quantized",
-        f"the data `{name}` must be quantized here: QuantizeLinear and DequantizeLinear are missing",
+        f"the data `{name}` must be quantized here; put QuantizeLinear and DequantizeLinear before the node",
         needs=name,
     )
 
 
 def with_integer_for_zero(builder: Builder, node: Node, real: Real) -> Real:
-    """The data so that an integer of its type stands for 0.
+    """Return the data on integers of whose type one stands for 0.
 
     Raises:
-        Obstacle: that takes too many bits.
+        Obstacle: The integers would have too many bits.
     """
     dtype = builder.integer_type(real)
     if real.zero_point is not None and dtype.min <= real.zero_point <= dtype.max:
@@ -71,54 +75,54 @@ def with_integer_for_zero(builder: Builder, node: Node, real: Real) -> Real:
 
 
 def from_zero(builder: Builder, node: Node, real: Real, name: str, k: int) -> Real:
-    """The data so that 0 stands for 0.
+    """Return the data on integers whose 0 stands for 0.
 
     Args:
-        name: what its hardware node is called after the product's name.
+        name: suffix of the hardware node's name, behind the product's name.
         k: number of the product's input.
 
     Raises:
-        Obstacle: that takes too many bits.
+        Obstacle: The integers would have too many bits.
     """
-    finer = real.counted_from_zero(builder, node, f"{node.label}/{name}", WIDEST)
-    if finer is None:
+    centered = real.counted_from_zero(builder, node, f"{node.label}/{name}", MAX_OPERAND_BITS)
+    if centered is None:
         raise _not_quantized(node.inputs[k])
-    return finer
+    return centered
 
 
 @dataclass(frozen=True)
 class OperandColumns:
-    """What each column of a matrix of weights is multiplied by.
+    """Lines of the data that the columns of a matrix of weights are multiplied by.
 
     Attributes:
-        slope, offset: of the data, one for all columns or one per column.
+        slope, offset: slope and offset of the data, one for all columns or one per column.
     """
 
     slope: tuple[Fraction, ...]
     offset: tuple[Fraction, ...]
 
     def repeated(self, times: int) -> OperandColumns:
-        """All columns, so many times."""
+        """Return all columns, repeated ``times`` times."""
         slope, offset = (numbers * (1 if len(numbers) == 1 else times) for numbers in (self.slope, self.offset))
         return OperandColumns(slope, offset)
 
     def product(
         self, node: Node, weights: QuantizedConstant, matrix: np.ndarray, bias: tuple[Fraction, ...]
     ) -> tuple[np.ndarray, tuple[Fraction, ...], tuple[Fraction, ...]]:
-        """The matrix (outputs, columns) whose products with integers are to be summed, slope and offset per output.
+        """Return the matrix (outputs, columns) that multiplies the integers, and the slope and offset of every output.
 
         Args:
-            weights: whose scales the outputs have.
-            matrix: their integers.
-            bias: of every output.
+            weights: weights with the scales of the outputs.
+            matrix: integers of the weights (outputs, columns).
+            bias: exact bias of every output.
 
         Raises:
-            Obstacle: scales have no common one, or make the weights too wide.
+            Obstacle: The scales of the data have no common divisor, or make the weights too wide.
         """
         scales = weights.scale * len(matrix) if len(weights.scale) == 1 else weights.scale
         common, factors = commensurable(self.slope)
         scaled = matrix * factors if len(factors) > 1 else matrix
-        if len(factors) > 1 and np.abs(scaled).max(initial=0) >> (WIDEST - 1):
+        if len(factors) > 1 and np.abs(scaled).max(initial=0) >> (MAX_OPERAND_BITS - 1):
             raise _not_quantized(node.inputs[0])
         sums = [Fraction(0)] * len(matrix)
         for number in set(self.offset):
@@ -130,11 +134,15 @@ class OperandColumns:
 
 
 def columns_of(real: Real, order: np.ndarray | None = None) -> OperandColumns:
-    """Of data on a stream: for each of its channels, or for the elements in an order if there is one."""
+    """Return the columns of data on a stream: one per channel.
 
-    def each(numbers: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    Args:
+        order: indices of elements; with it, there is one column per element in this order.
+    """
+
+    def per_column(numbers: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
         if len(numbers) == 1 or order is None:
             return numbers
         return tuple(numbers[channel] for channel in (real.where[order] % len(numbers)).tolist())
 
-    return OperandColumns(each(real.slope), each(real.offset))
+    return OperandColumns(per_column(real.slope), per_column(real.offset))

@@ -1,6 +1,6 @@
-"""Lines that differ between the pixels of a channel: on a stream of one pixel, whose channels are all the elements.
+"""Lines that differ between the pixels of a channel, on a stream of one pixel whose channels are all the elements.
 
-What quantizes them has constants of their own for each element.
+Their quantizer has its own constants for every element.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from onnx_hw.lower.obstacle import PER_PIXEL, Obstacle
 from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
 
-MOST = 1 << 14
-"""Elements: as many constants have to be kept."""
+MAX_ELEMENTS = 1 << 14
+"""Maximum number of elements, each of which needs a stored constant."""
 
 
 def per_element(builder: Builder, node: Node, real: Real) -> Real:
-    """The same numbers on one long pixel.
+    """Return the same numbers on a stream of one pixel, whose channels are the elements.
 
     Raises:
-        Obstacle: they are too many, or not all of those on their stream.
+        Obstacle: There are more than ``MAX_ELEMENTS`` elements, or the value lacks some of its stream.
     """
     tensor = builder.materialize(real)
-    if real.partial or tensor.size > MOST:
+    if real.partial or tensor.size > MAX_ELEMENTS:
         raise Obstacle(
             PER_PIXEL,
-            f"a constant must be the same for all pixels of a channel, or its data have at most {MOST:,} elements, "
-            f"not {tensor.size:,}",
+            f"a constant must be the same for all pixels of a channel, or its data have at most {MAX_ELEMENTS:,} "
+            f"elements, not {tensor.size:,}",
         )
     slope, offset = (v if len(v) == 1 else v * tensor.pixels for v in (real.slope, real.offset))
     flat = real.tensor if tensor.pixels == 1 else builder.flat(real.tensor, node)
@@ -38,7 +38,7 @@ def per_element(builder: Builder, node: Node, real: Real) -> Real:
 
 
 def times_per_element(builder: Builder, node: Node, real: Real, factors: np.ndarray) -> Real:
-    """The numbers times positive fractions, which are broadcast to their shape."""
+    """Return numbers times positive fractions, which are broadcast to the shape of the numbers."""
     flat = per_element(builder, node, real)
     full = np.empty(flat.where.size, dtype=object)
     full[flat.where] = np.broadcast_to(factors, flat.shape).reshape(-1)

@@ -1,6 +1,6 @@
-"""Pools with a window: a maximum stays in the integers, an average is a sum whose divisor goes into the scale.
+"""Pools with a window: a maximum of integers, or a sum whose divisor becomes part of the scale.
 
-Where windows count different numbers of elements, each element has a scale of its own.
+Where windows count different numbers of elements, every element has its own scale.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from onnx_hw.ops.tensor import Tensor
 
 @lowers("MaxPool")
 def maxpool_of(builder: Builder, node: Node) -> None:
-    """Accept a node without the output of indices."""
+    """Accept a node without the second output, the indices."""
     if len(node.outputs) > 1 and node.outputs[1]:
-        raise Obstacle("maxpool-indices", "the indices of a MaxPool are not built: only its first output is")
+        raise Obstacle("maxpool-indices", "a MaxPool must have one output: its second, the indices, has no hardware")
     shape, result = builder.shape(node.outputs[0]), node.outputs[0]
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
     value = builder.operand(node)
@@ -49,7 +49,10 @@ def maxpool_of(builder: Builder, node: Node) -> None:
 
 
 def _without_pads(builder: Builder, value: LoweredValue, kernel: Kernel) -> tuple[LoweredValue, Kernel]:
-    """Return what stands inside a Pad with a constant that no maximum notices, and the kernel that pads it."""
+    """Return the data of a Pad whose constant changes no maximum, and the kernel that pads them.
+
+    Without such a Pad, return the value and the kernel unchanged.
+    """
     inside = value.without_pads(builder)
     if inside is not None:
         image, pads = inside
@@ -61,7 +64,7 @@ def _without_pads(builder: Builder, value: LoweredValue, kernel: Kernel) -> tupl
 
 @lowers("AveragePool")
 def averagepool_of(builder: Builder, node: Node) -> None:
-    """Compute the mean over each window, of the elements that it counts."""
+    """Compute the mean of the elements that each window counts."""
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
     height, width, _ = layout_of_image(builder.shape(node.inputs[0])).shape
@@ -74,7 +77,9 @@ def averagepool_of(builder: Builder, node: Node) -> None:
         raise Obstacle("not-quantized", f"the data `{node.inputs[0]}` must be quantized here")
     counts = _counts(node, builder.shape(node.inputs[0])[2:])
     if (counts == 0).any():
-        raise Obstacle("window-outside", f"every window {list(size)} must hold something that counts")
+        raise Obstacle(
+            "window-outside", f"every window {list(size)} of an AveragePool must hold an element that counts"
+        )
     pool = pool_of(tensor, "sum", kernel, zero_point)
     stream = builder.add(node.label, pool, [real.tensor], node, output=node.outputs[0])
     taps = kernel.size[0] * kernel.size[1]
@@ -87,8 +92,12 @@ def averagepool_of(builder: Builder, node: Node) -> None:
 
 
 def _counts(node: Node, space: tuple[int, ...]) -> np.ndarray:
-    """What each window divides by, in the shape of the result's space: pads count as zeros where it says so."""
+    """Return the divisor of every window, in the shape of the result's space; pads count where the node says so.
+
+    Args:
+        space: height and width of the data, or its length.
+    """
     names = ("auto_pad", "ceil_mode", "dilations", "pads", "strides")
-    how = {name: node.attributes[name] for name in names if name in node.attributes}
-    window = sliding_window(space, node.attributes["kernel_shape"], **how)
+    attributes = {name: node.attributes[name] for name in names if name in node.attributes}
+    window = sliding_window(space, node.attributes["kernel_shape"], **attributes)
     return window.counts(space, include_pads=bool(node.attributes.get("count_include_pad", 0)))

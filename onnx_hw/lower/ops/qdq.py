@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear: the border between integers and the real numbers they stand for."""
+"""QuantizeLinear, DequantizeLinear and Cast: conversions between integers and the real numbers they stand for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def dequantize(builder: Builder, node: Node) -> None:
         return
     value = IntegerStream.cast(builder.values.get(node.inputs[0]))
     if value is None:
-        raise Obstacle("not-integers", f"`{node.inputs[0]}` must be integers")
+        raise Obstacle("not-integers", f"the data `{node.inputs[0]}` of a DequantizeLinear must be integers")
     if scale.size != 1:
         raise Obstacle("per-channel-data", "data must have one scale, not one per channel")
     grid = _grid(builder.integer_type(value), scale, zero)
@@ -59,7 +59,13 @@ def cast(builder: Builder, node: Node) -> None:
 def dequantized_constant(
     stored: np.ndarray, scale: np.ndarray, zero: np.ndarray | None, node: Node
 ) -> QuantizedConstant:
-    """A stored constant with its scales; the zero point is subtracted, the sign of a scale goes into the integers."""
+    """Return a stored constant with its scales.
+
+    The zero point is subtracted from the integers, and the sign of a scale becomes part of them.
+
+    Raises:
+        Obstacle: The scales are per block.
+    """
     integers = stored.astype(np.int64)
     numbers = fractions(scale)
     axis = int(node.attributes.get("axis", 1))
@@ -87,7 +93,7 @@ def quantize(builder: Builder, node: Node) -> None:
     zero = _zero_point(builder, node)
     element_type = builder.graph.values[node.outputs[0]].element_type
     if element_type not in INTEGER_TYPES:
-        raise Obstacle("element-type", f"data must be quantized to 2..16 bit integers, not {element_type}")
+        raise Obstacle("element-type", f"data must be quantized to integers of 2 to 16 bits, not to {element_type}")
     grid = _grid(INTEGER_TYPES[element_type], scale, zero)
     integers = value.quantized(builder, node, grid)
     builder.values[node.outputs[0]] = integers
@@ -95,17 +101,17 @@ def quantize(builder: Builder, node: Node) -> None:
 
 
 def made_on_host(builder: Builder, node: Node, before: Node | None) -> Int:
-    """The type of integers that enter the hardware.
+    """Return the type of the integers that a QuantizeLinear on the host streams into the hardware.
 
     Args:
-        node: the QuantizeLinear that makes them there.
-        before: the node that makes what it reads; a Clip may tell that there are fewer than the model's type holds.
+        node: the QuantizeLinear.
+        before: the node that makes its input, None for a graph input; after a Clip fewer integers may occur.
     """
     dtype = INTEGER_TYPES[builder.graph.values[node.outputs[0]].element_type]
     scale = builder.constant(node.inputs[1])
     if before is None or before.op_type != "Clip" or before.domain or scale is None or scale.size != 1:
         return dtype
-    with suppress(Obstacle, NotFinite):  # what is no grid, and what is no bound, is refused by those who need one
+    with suppress(Obstacle, NotFinite):  # a function that needs the grid or the bounds refuses other numbers
         low, high = bounds_of(builder, before)
         grid = _grid(dtype, scale, _zero_point(builder, node))
         grid = grid.clipped(-inf if low is None else low, inf if high is None else high)
@@ -114,10 +120,10 @@ def made_on_host(builder: Builder, node: Node, before: Node | None) -> Int:
 
 
 def _grid(dtype: Int, scale: np.ndarray, zero: np.ndarray | None) -> Grid:
-    """All integers of a type, with one scale.
+    """Return the grid of all integers of a type, with one scale.
 
     Raises:
-        Obstacle: it is not positive.
+        Obstacle: The scale is not positive.
     """
     (step,) = fractions(scale)
     if step <= 0:
@@ -126,6 +132,7 @@ def _grid(dtype: Int, scale: np.ndarray, zero: np.ndarray | None) -> Grid:
 
 
 def _zero_point(builder: Builder, node: Node) -> np.ndarray | None:
+    """Return the zero points of a node, one per scale; None where the node has no such input."""
     if len(node.inputs) < 3 or not node.inputs[2]:
         return None
     zero = builder.constant(node.inputs[2])
@@ -133,5 +140,7 @@ def _zero_point(builder: Builder, node: Node) -> np.ndarray | None:
         raise Obstacle("zero-point-not-constant", "the zero point must be a constant")
     scale = builder.constant(node.inputs[1])
     if scale is not None and zero.size != scale.size:
-        raise Obstacle("zero-point-count", f"there must be a zero point per scale, {scale.size}, not {zero.size}")
+        raise Obstacle(
+            "zero-point-count", f"there must be one zero point per scale: {scale.size} of them, not {zero.size}"
+        )
     return zero

@@ -1,4 +1,4 @@
-"""Quant, BipolarQuant, Trunc and MultiThreshold: real numbers become those that integers of a scale stand for."""
+"""Quant, BipolarQuant, Trunc and MultiThreshold: quantizers whose results are the real numbers behind integers."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ def _lower(builder: Builder, node: Node) -> None:
         value = value.for_channel_grids(builder, node)
     snapping = snapping.bounded(value.ends(builder))
     if snapping.dtype.bits > WIDEST:
-        builder.values[node.outputs[0]] = _as_it_is(builder, node, value, snapping)
+        builder.values[node.outputs[0]] = _unchanged(builder, node, value, snapping)
     else:
-        builder.values[node.outputs[0]] = standing_for(builder, quantized_by(builder, node, value, snapping), snapping)
+        builder.values[node.outputs[0]] = real_numbers_of(
+            builder, quantized_by(builder, node, value, snapping), snapping
+        )
     builder.snapped.add(node.outputs[0])
 
 
@@ -66,14 +68,16 @@ def multi_threshold(builder: Builder, node: Node) -> None:
 
 
 def snapped_on_host(builder: Builder, node: Node) -> Quantizer:
-    """What a node makes that the host computes before the hardware.
+    """Return the quantizer of a node that the host computes before the hardware.
 
     Raises:
-        Obstacle: hardware has no integers for it.
+        Obstacle: Its integers have no bounds, or too many bits for the hardware.
     """
     snapping = snapping_of(node, len(builder.shape(node.inputs[0])), builder.exact_constant)
     if snapping.low is None or snapping.high is None:
-        raise Obstacle("range-unknown", f"a {node.op_type} before the hardware must have bounds: that of version 2 has")
+        raise Obstacle(
+            "range-unknown", f"a {node.op_type} before the hardware must have bounds, as it has since version 2"
+        )
     if snapping.dtype.bits > WIDEST:
         raise _too_wide(node, snapping)
     return snapping
@@ -85,12 +89,12 @@ def enter_snapped(builder: Builder, node: Node, entry: str) -> None:
     shape = builder.shape(name)
     dtype = np.dtype(f"{'' if snapping.dtype.signed else 'u'}int{8 if snapping.dtype.bits <= 8 else 16}")
     integers = builder.add_input(entry, shape, snapping.dtype, dtype, of=name)
-    builder.values[name] = standing_for(builder, integers, snapping)
+    builder.values[name] = real_numbers_of(builder, integers, snapping)
     builder.snapped.add(name)
 
 
-def standing_for(builder: Builder, integers: IntegerStream, snapping: Quantizer) -> Real:
-    """The real numbers behind integers."""
+def real_numbers_of(builder: Builder, integers: IntegerStream, snapping: Quantizer) -> Real:
+    """Return the real numbers that the integers of a quantizer stand for."""
     slope, offset = (per_channel(builder, integers, array) for array in (snapping.step, snapping.offset))
     if len(slope) == len(offset) == 1:
         zero = (-offset[0] / slope[0],)
@@ -100,17 +104,21 @@ def standing_for(builder: Builder, integers: IntegerStream, snapping: Quantizer)
 
 
 def snapped_constant(builder: Builder, node: Node) -> QuantizedConstant:
-    """A constant on its grid, as the operator computes it in the model's own floats; ±1 has the integers ±1."""
+    """Return a quantized constant, as the operator computes it in the model's own floats; ±1 has the integers ±1.
+
+    Raises:
+        Obstacle: Its scales do not lie along one axis, or a parameter is not constant.
+    """
     exact = builder.exact_constant(node.inputs[0])
-    assert exact is not None
+    assert exact is not None, "the data are constant"
     snapping = snapping_of(node, exact.ndim, lambda name: _absolute(builder, node, name))
     arguments = [_floats(builder, name) for name in node.inputs]
     (result,) = compute(node, arguments)
     numbers = np.array(fractions(result), dtype=object).reshape(result.shape)
-    parts = np.lcm.reduce([Fraction(zero).denominator for zero in snapping.zero_point.reshape(-1)])
-    step = np.asarray(snapping.step * Fraction(1, int(parts)), dtype=object)
-    counted = np.asarray(numbers / step, dtype=object)
-    integers = np.array([round(number) for number in counted.reshape(-1)], dtype=np.int64).reshape(result.shape)
+    divisor = np.lcm.reduce([Fraction(zero).denominator for zero in snapping.zero_point.reshape(-1)])
+    step = np.asarray(snapping.step * Fraction(1, int(divisor)), dtype=object)
+    quotients = np.asarray(numbers / step, dtype=object)
+    integers = np.array([round(quotient) for quotient in quotients.reshape(-1)], dtype=np.int64).reshape(result.shape)
     axes = [k for k, n in enumerate((1,) * (result.ndim - step.ndim) + step.shape) if n > 1]
     if len(axes) > 1:
         raise Obstacle("weight-axis", f"a constant must have a scale per channel, not scales {list(step.shape)}")
@@ -119,7 +127,7 @@ def snapped_constant(builder: Builder, node: Node) -> QuantizedConstant:
 
 
 def _absolute(builder: Builder, node: Node, name: str) -> np.ndarray | None:
-    """A parameter; of a scale its absolute value: the sign is in the numbers of a constant."""
+    """Return a parameter, or the absolute value of a scale, whose sign is in the numbers of a constant."""
     array = builder.exact_constant(name)
     return array if array is None or name != node.inputs[1] else np.asarray(np.abs(array), dtype=object)
 
@@ -135,24 +143,30 @@ def _floats(builder: Builder, name: str) -> np.ndarray:
 
 
 def _too_wide(node: Node, snapping: Quantizer) -> Obstacle:
-    message = f"data must be quantized to {WIDEST} bits at most, not to the {snapping.dtype.bits} of {node.op_type}"
+    message = f"data must be quantized to {WIDEST} bits at most; this {node.op_type} has {snapping.dtype.bits}"
     return Obstacle("bit-width", message)
 
 
-def _as_it_is(builder: Builder, node: Node, value: LoweredValue, snapping: Quantizer) -> Real:
-    """Numbers that are on a grid of many integers already."""
+def _unchanged(builder: Builder, node: Node, value: LoweredValue, snapping: Quantizer) -> Real:
+    """Return numbers that a quantizer with too many bits does not change, since they are on its grid already.
+
+    Raises:
+        Obstacle: The quantizer changes numbers, or may change them.
+    """
     real = Real.cast(value)
     if real is not None and snapping.edges() is None and not real.partial and not real.is_clipped:
         steps, zeros = (per_channel(builder, real, array) for array in (snapping.step, snapping.zero_point))
         lines, (first, last) = real.lines(), builder.materialize(real).range
         count = max(len(lines), len(steps), len(zeros))
-        each = (column * count if len(column) == 1 else column for column in (lines, list(steps), list(zeros)))
-        for (slope, offset), step, zero in zip(*each, strict=True):
+        per_channel_columns = (
+            column * count if len(column) == 1 else column for column in (lines, list(steps), list(zeros))
+        )
+        for (slope, offset), step, zero in zip(*per_channel_columns, strict=True):
             factor, start = slope / step, offset / step + zero
             ends = sorted((factor * first + start, factor * last + start))
             assert snapping.low is not None and snapping.high is not None
-            whole = factor.denominator == start.denominator == 1
-            if not whole or ends[0] < snapping.low or ends[1] > snapping.high:
+            on_grid = factor.denominator == start.denominator == 1
+            if not on_grid or ends[0] < snapping.low or ends[1] > snapping.high:
                 raise _too_wide(node, snapping)
         return real
     raise _too_wide(node, snapping)

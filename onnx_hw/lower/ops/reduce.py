@@ -42,7 +42,7 @@ def reduce_max(builder: Builder, node: Node) -> None:
 
 
 def _axes(builder: Builder, node: Node) -> tuple[int, ...]:
-    """An attribute, or since opset 18 (ReduceSum: 13) an input."""
+    """Return the reduced axes, an attribute, or since opset 18 (ReduceSum: 13) an input."""
     rank = len(builder.shape(node.inputs[0]))
     axes = node.attributes.get("axes")
     if len(node.inputs) > 1 and node.inputs[1]:
@@ -55,14 +55,17 @@ def _axes(builder: Builder, node: Node) -> tuple[int, ...]:
 
 
 def _mean_or_sum(builder: Builder, node: Node, axes: tuple[int, ...], *, mean: bool) -> None:
-    """The mean of ``slope·x + offset`` over n pixels is ``(slope / n)·Σx + offset``; the sum n·(mean). The sum of two
-    tensors that waits for a quantizer becomes one of their means."""
+    """Reduce pixels to their mean or sum.
+
+    The mean of ``slope·x + offset`` over n pixels is ``(slope / n)·Σx + offset``; the sum is n times the mean. A sum of
+    two tensors that waits for a quantizer becomes a sum of their means.
+    """
     name, result = node.inputs[0], node.outputs[0]
     pending = None if name in builder.values else builder.pending.get(name)
     if pending is not None:
 
         def reduced(real: Real, which: str) -> Real:
-            """Each operand has sums of its own, where the operands' steps have no simple ratio."""
+            """Reduce one operand, since the operands' steps have no simple ratio and need separate sums."""
             low, high = builder.tensors[real.tensor].range
             real, tensor = _pixels(builder, node, real, axes)
             if real.error or (high - low) * tensor.pixels >= MAX_WIDE_OPERAND_VALUES:
@@ -79,7 +82,7 @@ def _mean_or_sum(builder: Builder, node: Node, axes: tuple[int, ...], *, mean: b
 
 
 def _of_sums(builder: Builder, node: Node, real: Real, tensor: Tensor, stream: str, *, mean: bool) -> Real:
-    """What the sums of all pixels of a tensor stand for."""
+    """Return the numbers that the sums over all pixels of a tensor stand for."""
     shape, n = builder.shape(node.outputs[0]), tensor.pixels
     slope = tuple(s * Fraction(1, n) for s in real.slope) if mean else real.slope
     offset = real.offset if mean else tuple(n * o for o in real.offset)
@@ -102,8 +105,14 @@ def _extremum(builder: Builder, node: Node, axes: tuple[int, ...], kind: str) ->
 def postpone_extrema(
     builder: Builder, node: Node, value: LoweredValue, extrema: Callable[[NetworkBuilder, StreamValue], StreamValue]
 ) -> None:
-    """Take maxima or minima of the integers on a stream now, or once they are quantized where their order is another,
-    or each channel's scale is."""
+    """Take maxima or minima of the integers on a stream, now or after they are quantized.
+
+    They wait for the quantizer where the integers do not have the order of the numbers, or where channels with
+    different scales would have to move.
+
+    Args:
+        extrema: function that adds the operator of maxima or minima to the network.
+    """
     result = node.outputs[0]
     stream = StreamValue.cast(value)
     if stream is not None and stream.keeps_order(builder):
@@ -118,19 +127,22 @@ def postpone_extrema(
 
 
 def _pixels(builder: NetworkBuilder, node: Node, value: T, axes: tuple[int, ...]) -> tuple[T, Tensor]:
-    """The value on a stream whose pixels are the reduced axes, whose channels are the others, each in their order."""
+    """Return the value on a stream, and the stream's tensor.
+
+    The pixels are the reduced axes, the channels are the other axes, each in their order.
+    """
     kept: tuple[int, ...] = tuple(a for a in range(len(value.shape)) if a not in axes)
     order = np.arange(value.where.size).reshape(value.shape).transpose((*axes, *kept)).reshape(-1)
     channels = int(np.prod([value.shape[a] for a in kept], dtype=np.int64))
     pixels = value.where.size // channels
-    long = [value.shape[a] for a in axes if value.shape[a] > 1]
-    height, width = (long[0], long[1]) if len(long) == 2 else (1, pixels)
+    lengths = [value.shape[a] for a in axes if value.shape[a] > 1]
+    height, width = (lengths[0], lengths[1]) if len(lengths) == 2 else (1, pixels)
     tensor = builder.tensors.get(value.tensor)
     if tensor is not None and builder.stream_order(value) is not None:
-        # pixels in any order are as good
-        known = builder.positions(value).reshape(value.shape).transpose((*axes, *kept)).reshape(pixels, channels)
-        in_place = tensor.channels == channels and (known % channels == np.arange(channels)).all()
-        if in_place and (known // channels == known[:, :1] // channels).all():
+        # the order of the pixels does not matter
+        positions = builder.positions(value).reshape(value.shape).transpose((*axes, *kept)).reshape(pixels, channels)
+        in_place = tensor.channels == channels and (positions % channels == np.arange(channels)).all()
+        if in_place and (positions // channels == positions[:, :1] // channels).all():
             return value, tensor
     value = builder.request_layout(value, Layout((height, width, channels), order), node)
     return value, builder.tensors[value.tensor]

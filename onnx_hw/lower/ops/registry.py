@@ -1,4 +1,4 @@
-"""The table of lowerings; a decorator adds a row. What an operator does to integers stands in its ``Facts``."""
+"""Table of lowerings, to which a decorator adds rows. An operator's effect on integers is in its ``Facts``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_hw.onnx.graph.model import Node
 Lowering = Callable[[Builder, Node], None]
 
 LOWERINGS: dict[tuple[str, str], Lowering] = {}
-"""By domain and operator."""
+"""Lowerings by domain and name of the operator."""
 
 
 def lowers(*operators: str, domains: Sequence[str] = ("",)) -> Callable[[Lowering], Lowering]:
@@ -24,5 +24,5 @@ def lowers(*operators: str, domains: Sequence[str] = ("",)) -> Callable[[Lowerin
 
 
 def lowering_of(node: Node) -> Lowering | None:
-    """How a node becomes hardware; None where its operator never does."""
+    """Return the lowering of a node; None where its operator never becomes hardware."""
     return LOWERINGS.get((node.domain, node.op_type))

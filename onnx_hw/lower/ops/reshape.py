@@ -1,4 +1,4 @@
-"""Operators that only rename positions: nothing moves in hardware."""
+"""Operators that only change shapes: nothing moves in hardware."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx_hw.onnx.graph.model import Node
 
 @lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
 def reshape(builder: Builder, node: Node) -> None:
-    """Change the layout only, where no element has to move."""
+    """Change the layout only; elements move where a later node needs another order."""
     if node.op_type == "Dropout":
         _check_dropout(builder, node)
     shape = builder.shape(node.outputs[0])
@@ -28,21 +28,29 @@ def reshape(builder: Builder, node: Node) -> None:
 
 
 def _check_dropout(builder: Builder, node: Node) -> None:
-    """Only what a Dropout does after training: nothing."""
+    """Check that a Dropout changes nothing, as after training.
+
+    Raises:
+        Obstacle: The Dropout is in training mode, or has a mask as an output.
+    """
     if len(node.outputs) > 1 and node.outputs[1]:
         raise Obstacle("dropout-mask", "the mask of a Dropout cannot be an output in hardware")
     if node.version < 7:
         training = not node.attributes.get("is_test", 0)
     else:
         mode = node.inputs[2] if len(node.inputs) > 2 else ""
-        known = builder.constant(mode)
-        training = bool(mode) and (known is None or bool(np.any(known)))
+        constant = builder.constant(mode)
+        training = bool(mode) and (constant is None or bool(np.any(constant)))
     if training:
         raise Obstacle("dropout-training", "a Dropout must not be in training mode", "export the model for inference")
 
 
 def _axis_after(constant: QuantizedConstant, shape: tuple[int, ...]) -> int:
-    """Where the axis of the scales is after a reshape: as long, with as many elements behind it."""
+    """Return the axis of the scales after a reshape: it has the same length and the same number of elements behind it.
+
+    Raises:
+        Obstacle: There is no such axis.
+    """
     before, behind = constant.integers.shape, int(np.prod(constant.integers.shape[constant.axis + 1 :]))
     for axis, length in enumerate(shape):
         if length == before[constant.axis] and int(np.prod(shape[axis + 1 :])) == behind:
@@ -54,15 +62,15 @@ def _axis_after(constant: QuantizedConstant, shape: tuple[int, ...]) -> int:
 
 @lowers("Transpose")
 def transpose(builder: Builder, node: Node) -> None:
-    """Change the layout only, where no element has to move."""
+    """Change the layout only; elements move where a later node needs another order."""
     name = node.inputs[0]
     rank = len(builder.shape(name))
     axes = tuple(int(axis) for axis in node.attributes.get("perm", range(rank)[::-1]))
     if name in builder.constants:
         constant = builder.constants[name]
-        turned = constant.integers.transpose(axes)
+        integers = constant.integers.transpose(axes)
         axis = axes.index(constant.axis) if len(constant.scale) > 1 else 0
-        builder.constants[node.outputs[0]] = QuantizedConstant(turned, constant.scale, axis)
+        builder.constants[node.outputs[0]] = QuantizedConstant(integers, constant.scale, axis)
         return
     value = builder.elements(node, partial=True)
     where = np.ascontiguousarray(value.where.reshape(value.shape).transpose(axes)).reshape(-1)

@@ -13,7 +13,7 @@ import onnx
 from onnx import helper
 from onnx_hw import flow
 from onnx_hw.lower.lower_model import import_model
-from onnx_hw.lower.ops.lookup import RISING
+from onnx_hw.lower.ops.lookup import MONOTONIC_OPERATORS
 from onnx_hw.lower.values import function_table
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
@@ -134,7 +134,7 @@ def test_batch_normalization_of_integers(tmp_path: Path, factors: tuple[float, .
     assert_circuit_agrees(network)
 
 
-@pytest.mark.parametrize("name", sorted(RISING - {"Sign", "Floor", "Ceil", "Round"}))
+@pytest.mark.parametrize("name", sorted(MONOTONIC_OPERATORS - {"Sign", "Floor", "Ceil", "Round"}))
 def test_steps_found_by_halves_are_those_of_every_argument(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

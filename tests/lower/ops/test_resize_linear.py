@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_hw import flow
-from onnx_hw.lower.ops.resize_linear import _ahead, _around
+from onnx_hw.lower.ops.resize_linear import _asymmetric_taps, _half_pixel_taps
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.operators.resize import Interpolation, interpolation_weights, source_positions
 from onnx_hw.ops.depthwise import Depthwise
@@ -18,7 +18,7 @@ from onnx_hw.ops.pool import Pool
 from support.onnx_oracle import assert_agrees, assert_circuit_agrees, write
 from support.qdq_models import Sketch
 
-WAYS = {"half_pixel": _around, "pytorch_half_pixel": _around, "asymmetric": _ahead}
+WAYS = {"half_pixel": _half_pixel_taps, "pytorch_half_pixel": _half_pixel_taps, "asymmetric": _asymmetric_taps}
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.booleans(), st.sampled_from(sorted(WAYS)))
