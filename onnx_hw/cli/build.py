@@ -63,6 +63,7 @@ def build(
 ) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
     from onnx_hw.cli.show.report_tables import summary
+    from onnx_hw.commands.build import build as build_model
     from onnx_hw.commands.build import clamp_stages
 
     options = BuildOptions(
@@ -86,7 +87,7 @@ def build(
     terminal.verbose = verbose
     terminal.expect(options.stages)
     terminal.note(f"onnx-hw {__version__}   {model}", f"→ {options.folder} for {board}")
-    built = session.workshop.build(options, terminal)
+    built = build_model(options, terminal)
     if as_json:
         terminal.data(built.report.to_json())
     terminal.show(summary(built.report, built.folder), aside=as_json)

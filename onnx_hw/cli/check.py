@@ -40,8 +40,9 @@ def check(
     found = check_file(model, **asdict(reading))
     checked, obstacle = CheckResult(found), None
     if found.verdict == "accepted" and not onnx_only:
-        options = BuildOptions(model=model, board=board, scheduling=scheduling, reading=reading)
-        obstacle = session.workshop.check_hardware(options)
+        from onnx_hw.flow import check_hardware
+
+        obstacle = check_hardware(BuildOptions(model=model, board=board, scheduling=scheduling, reading=reading))
         checked = replace(checked, obstacles=obstacle.problems if obstacle else ())
     terminal = session.terminal
     if as_json:

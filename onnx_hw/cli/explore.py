@@ -160,7 +160,7 @@ def explore(
     not made again: an exploration that was interrupted continues. The command of a row builds its design and proves it.
     """
     from onnx_hw.cli.show.explore_table import best_commands, effort, explore_table
-    from onnx_hw.commands.explore.command import ExploreOptions
+    from onnx_hw.commands.explore.command import ExploreOptions, explore_model
     from onnx_hw.commands.explore.explore import Limits
     from onnx_hw.commands.explore.grid import ChoiceGrid
     from onnx_hw.commands.explore.report import DATA
@@ -189,7 +189,7 @@ def explore(
     session.folder, terminal = options.folder, session.terminal
     terminal.note(f"onnx-hw {__version__}   {model}", f"→ {len(grid):,} choices in {options.folder}")
     with terminal.watching() as watch:
-        made = session.workshop.explore(options, terminal, lambda rows: watch(explore_table(rows, terminal.height - 4)))
+        made = explore_model(options, terminal, lambda rows: watch(explore_table(rows, terminal.height - 4)))
     if as_json:
         terminal.data((made.folder / DATA).read_text(encoding="utf-8"))
     terminal.show(explore_table(made.rows), aside=as_json)

@@ -24,9 +24,10 @@ def infer(session: CliSession, folder: Path, inputs: Path, port: str, out: Path 
     """Send samples to the board that holds the build in DIR, and show the outputs."""
     from onnx_hw.cli.show.summaries import infer_summary
     from onnx_hw.commands.infer import InferOptions
+    from onnx_hw.commands.infer import infer as infer_samples
     from onnx_hw.samples.read_samples import write_samples
 
-    made = session.workshop.infer(InferOptions(folder=folder, inputs=inputs, port=port, check=check), session.terminal)
+    made = infer_samples(InferOptions(folder=folder, inputs=inputs, port=port, check=check), session.terminal)
     if out is not None:
         write_samples(out, made.outputs)
     session.terminal.show(infer_summary(made))

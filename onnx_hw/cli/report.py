@@ -23,6 +23,8 @@ def report(session: CliSession, folder: Path, other: Path | None, opens: bool | 
 
     With DIR2, compare both builds.
     """
+    import webbrowser
+
     from onnx_hw.cli.show.report_tables import summary
     from onnx_hw.report.html import comparison, page
     from onnx_hw.report.read import read_report
@@ -43,7 +45,7 @@ def report(session: CliSession, folder: Path, other: Path | None, opens: bool | 
         place = build.path / name
     session.terminal.note(str(folder / name))
     if opens or (opens is None and _there_is_a_screen()):
-        session.workshop.open(place)
+        webbrowser.open(place.as_uri())
 
 
 def _there_is_a_screen() -> bool:

@@ -49,6 +49,7 @@ def run(
 ) -> None:
     """Compute the outputs of MODEL for samples."""
     from onnx_hw.cli.show.outputs_table import outputs_text
+    from onnx_hw.commands.run import run as run_model
     from onnx_hw.samples.read_samples import write_samples
 
     session.terminal.verbose = verbose
@@ -63,7 +64,7 @@ def run(
         reading=reading,
         quantizing=quantizing,
     )
-    outputs = session.workshop.run(options, session.terminal)
+    outputs = run_model(options, session.terminal)
     if out is not None:
         write_samples(out, outputs)
     session.terminal.show(outputs_text(outputs))

@@ -42,6 +42,7 @@ def verify(
     frames before it.
     """
     from onnx_hw.cli.show.summaries import verify_summary
+    from onnx_hw.commands.verify import verify as verify_build
 
     options = VerifyOptions(
         folder=folder,
@@ -52,4 +53,4 @@ def verify(
         jobs=jobs,
         scheduler=scheduler,
     )
-    session.terminal.show(verify_summary(session.workshop.verify(options, session.terminal)))
+    session.terminal.show(verify_summary(verify_build(options, session.terminal)))

@@ -8,7 +8,6 @@ import pytest
 
 from onnx_hw import __version__
 from onnx_hw.assemble.board_lookup import find_board
-from onnx_hw.cli.session import Workshop
 from onnx_hw.commands.build import Build, StageFunctions, build
 from onnx_hw.implement.route import BITSTREAM, RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
@@ -30,10 +29,11 @@ from support.sample_report import FULL
 DIGITS = EXAMPLES / "digits" / "digits.onnx"
 
 
-class FakeBuild(Workshop):
+class FakeBuild(Instead):
     """Runs two stages and returns a ready report; ``raises`` in the second one if told to."""
 
     def __init__(self) -> None:
+        super().__init__(build=self.build)
         self.options: BuildOptions | None = None
         self.raises: BaseException | None = None
         self.exit_code = ExitCode.OK

@@ -41,7 +41,7 @@ def test_a_page_for_a_build(tmp_path: Path, opened: Instead) -> None:
     ElementTree.parse(folder / "report.html")
     assert opened.asked == []
     call("report", folder, "--open", by=opened)
-    assert opened.asked == [folder.resolve() / "report.html"]
+    assert opened.asked == [(folder.resolve() / "report.html").as_uri()]
 
 
 def test_where_there_is_a_screen_the_page_is_opened(
