@@ -34,9 +34,8 @@ from onnx_hw.ir.network import Network
 from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.canonicalize.unbatch import split_batch, split_samples
+from onnx_hw.onnx.canonicalize.unbatch import ReadModel, split_samples
 from onnx_hw.onnx.evaluate.infer_shapes import infer
-from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.read import read as read_onnx
 from onnx_hw.prove.circuit import prove as simulation
 from onnx_hw.prove.circuit.engines import build_bench
@@ -54,8 +53,10 @@ from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.schedule_for_board import schedule_for_board
 
 
-def read(path: str | Path, reading: ReadOptions | None = None) -> Model:
+def read(path: str | Path, reading: ReadOptions | None = None) -> ReadModel:
     """Read the ONNX model in a file, and infer the type of every value.
+
+    The result is the model as written; its field ``frame`` holds the model of one frame, and the batch.
 
     Raises:
         UserError: all faults against the specification.
@@ -68,11 +69,11 @@ def read(path: str | Path, reading: ReadOptions | None = None) -> Model:
         newer=reading.newer,
         dimensions=reading.dimensions,
     )
-    return replace(infer(model), name=Path(path).stem)
+    return ReadModel.of(replace(infer(model), name=Path(path).stem))
 
 
 def quantize(
-    model: Model, calibration: Mapping[str, np.ndarray] | None = None, scheme: Scheme | None = None
+    model: ReadModel, calibration: Mapping[str, np.ndarray] | None = None, scheme: Scheme | None = None
 ) -> Network:
     """Return the integer network of a model.
 
@@ -86,19 +87,19 @@ def quantize(
         UserError: every obstacle, with the nodes' own names; a float model comes without calibration; a scheme is given
             and all integers are there, or it names what gets none.
     """
-    frame, batch = split_batch(model)
-    samples, method = calibration and split_samples(calibration, batch), (scheme or Scheme()).ranges
-    return quantized(frame, None if samples is None else SampleRanges(samples, method), scheme).network
+    samples = calibration and split_samples(calibration, model.frame.batch)
+    method = (scheme or Scheme()).ranges
+    return quantized(model, None if samples is None else SampleRanges(samples, method), scheme).network
 
 
-def quantized(model: Model, ranges: RangeSource | None, scheme: Scheme | None = None) -> Quantized:
-    """Quantize a model; return the network, the quantized model that it equals, and what that was made of.
+def quantized(model: ReadModel, ranges: RangeSource | None, scheme: Scheme | None = None) -> Quantized:
+    """Quantize a model of one frame; return the network, the quantized model it equals, and what that was made of.
 
     Args:
         ranges: where the ranges of values without integers come from, such as ``SampleRanges``; None for nowhere.
         scheme: of their integers; None for the usual one.
     """
-    return quantize_model(prepare_model(model), ranges, scheme)
+    return quantize_model(prepare_model(model.frame.model), ranges, scheme)
 
 
 def schedule(

@@ -35,7 +35,6 @@ from onnx_hw.ir.golden import streamed_in
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.text import file_name
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import require_samples
-from onnx_hw.onnx.canonicalize.unbatch import split_batch
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.prove.circuit import prove as simulation
 from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult, directed_vector_error
@@ -108,7 +107,7 @@ class BuildState:
     def read(self) -> None:
         self.account.note(asked=sections.describe_build_request(self.options))
         model = flow.read(self.options.model, self.options.reading)
-        self.model, self.batch = split_batch(model)
+        self.model, self.batch = model.frame.model, model.frame.batch
         self.given = read_input_data(self.options.inputs, self.options.calibration, model)
         self.account.say(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
 

@@ -12,7 +12,7 @@ from onnx_hw.commands.build_stages import BuildState
 from onnx_hw.commands.simulated_board import on_simulated_board, require_link
 from onnx_hw.commands.stage_functions import StageFunctions
 from onnx_hw.ir import golden
-from onnx_hw.onnx.canonicalize.unbatch import join_batches, split_batch
+from onnx_hw.onnx.canonicalize.unbatch import join_batches
 from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
 from onnx_hw.prove.circuit.outputs import circuit_outputs
 from onnx_hw.runtime.build_folder import opened
@@ -72,6 +72,5 @@ def _by_reference(options: RunOptions) -> Outputs:
     """Compute the outputs by the model as written. It need not be possible in a circuit; a batch stays a batch."""
     find_board(options.board)
     model = flow.read(options.model, options.reading)
-    _, batch = split_batch(model)
-    given = read_samples(options.inputs, model.graph.inputs, frames_of_a_sample=batch)
+    given = read_samples(options.inputs, model.graph.inputs, frames_of_a_sample=model.frame.batch)
     return Outputs(by_reference(model, given.arrays), given.labels)

@@ -16,7 +16,6 @@ from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.onnx.canonicalize.cast_to_float32 import cast_to_float32
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import require_samples
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
-from onnx_hw.onnx.canonicalize.unbatch import split_batch
 from onnx_hw.onnx.check.supported import require_capability
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.quantization.complete import complete_and_lower
@@ -74,10 +73,12 @@ class PreparedModel:
 def prepare_model(model: Model) -> PreparedModel:
     """Bring a model into the form that ``quantize_model`` takes, and look whether it brings integers of its own.
 
+    Args:
+        model: the model of one frame, such as ``flow.read(path).frame.model``.
+
     Raises:
         UserError: everything that hardware cannot do; a tensor is too large; the model is not typed.
     """
-    model, _ = split_batch(model)
     require_capability(model)
     canonical = canonicalize(model)
     return PreparedModel(model, canonical, is_quantized(model) or is_quantized(canonical))

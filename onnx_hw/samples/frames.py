@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.onnx.canonicalize.unbatch import split_batch, split_samples
+from onnx_hw.onnx.canonicalize.unbatch import ReadModel, split_samples
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model, Value
 from onnx_hw.samples.read_samples import frame_count, one_frame, read_samples, stack_outputs
@@ -33,7 +33,7 @@ class InputData:
     calibration_labels: np.ndarray | None = None
 
 
-def read_input_data(inputs: Path | None, calibration: Path | None, model: Model) -> InputData:
+def read_input_data(inputs: Path | None, calibration: Path | None, model: ReadModel) -> InputData:
     """Read the frames in the files of a caller.
 
     Args:
@@ -44,7 +44,7 @@ def read_input_data(inputs: Path | None, calibration: Path | None, model: Model)
     Raises:
         UserError: all faults of both files; see ``read_samples``.
     """
-    frame, batch = split_batch(model)
+    batch = model.frame.batch
     problems: list[Problem] = []
 
     def read(
@@ -59,7 +59,7 @@ def read_input_data(inputs: Path | None, calibration: Path | None, model: Model)
             return None, None
         return split_samples(samples.arrays, batch), samples.labels
 
-    classes = classes_of(frame.graph.outputs)
+    classes = classes_of(model.frame.model.graph.outputs)
     frames, labels = read(inputs, classes)
     calibration_frames, calibration_labels = read(calibration, classes)
     if problems:

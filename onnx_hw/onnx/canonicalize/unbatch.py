@@ -8,7 +8,8 @@ moves to another axis, is mixed by a Reshape, reduced, or joined with N entries 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -20,46 +21,57 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
 
 
-def split_batch(model: Model) -> tuple[Model, int]:
-    """Return (model of one frame, frames of a batch); the model itself and 1 where it has no such batch.
+@dataclass(frozen=True)
+class FrameModel:
+    """Model of one frame, with the length of the batch that it was taken from.
 
-    The result is kept with the model: it is computed once, however many stages ask for it.
-
-    Args:
-        model: model with inferred types; values without a shape keep it from being one of frames.
+    Attributes:
+        model: model whose inputs and outputs hold one frame; the model as written where that has no batch.
+        batch: number of frames in one sample of the model as written; 1 where that has no batch.
     """
-    if _SPLIT not in vars(model):
-        object.__setattr__(model, _SPLIT, _split(model))
-    split: tuple[Model, int] = vars(model)[_SPLIT]
-    return split
+
+    model: Model
+    batch: int
 
 
-_SPLIT = "_split_batch"
-"""Name under which a model keeps its split. ``replace`` makes a model without it."""
+class ReadModel(Model):
+    """Model as written in its file, with inferred types, that also gives the model of one frame."""
+
+    @cached_property
+    def frame(self) -> FrameModel:
+        """Model of one frame and the batch, computed once. ``replace`` makes a model that computes it anew."""
+        return _frame_of(self)
+
+    @classmethod
+    def of(cls, model: Model) -> ReadModel:
+        """Return a model with inferred types as one that gives the model of one frame."""
+        return cls(**{field.name: getattr(model, field.name) for field in fields(model)})
 
 
-def _split(model: Model) -> tuple[Model, int]:
+def _frame_of(model: Model) -> FrameModel:
+    """Return the model of one frame; values without a shape keep a model from having one."""
+    whole = FrameModel(model, 1)
     graph = model.graph
     border = [value.shape for value in (*graph.inputs, *graph.outputs)]
     lengths = {shape[0] if shape and len(shape) > 1 else None for shape in border}
     batch = lengths.pop() if len(lengths) == 1 else None
     if not graph.inputs or not isinstance(batch, int) or batch < 2:
-        return model, 1
+        return whole
     framed = {value.name for value in graph.inputs}
     for node in graph.nodes:
         if framed.isdisjoint(node.inputs):
             continue
         if not _is_alike(node, graph):
-            return model, 1
+            return whole
         framed.update(name for name in node.outputs if name)
     if any(name not in graph.values or (graph.values[name].shape or (0,))[0] != batch for name in framed):
-        return model, 1
+        return whole
     try:
         single = infer(replace(model, graph=_with_one_frame(graph, framed, batch)))
     except UserError:
-        return model, 1  # a shape is not the one it should be
+        return whole  # a shape is not the one it should be
     note = f"the first dimension, {batch}, of inputs and outputs is taken as batch: one frame is one of its entries"
-    return replace(single, notes=(*model.notes, note)), batch
+    return FrameModel(replace(single, notes=(*model.notes, note)), batch)
 
 
 def _is_alike(node: Node, graph: Graph) -> bool:

@@ -12,7 +12,6 @@ from onnx_hw import flow
 from onnx_hw.commands.build import build
 from onnx_hw.commands.run import run
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.canonicalize.unbatch import split_batch
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
@@ -172,7 +171,7 @@ def test_frames_that_are_mixed_are_no_frames(tmp_path: Path, title: str) -> None
     graph = helper.make_graph(nodes, "g", [tensor("x", (4, 4))], [tensor("y", (4, 4))], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     read = flow.read(write(tmp_path, model))
-    assert split_batch(read) == (read, 1)
+    assert read.frame.model is read and read.frame.batch == 1
 
 
 def test_borders_that_have_no_batch(tmp_path: Path) -> None:
@@ -181,4 +180,4 @@ def test_borders_that_have_no_batch(tmp_path: Path) -> None:
         inputs, outputs = ([tensor(n, s) for n, s in zip(names, shapes, strict=True)] for names in ("xu", "yv"))
         graph = helper.make_graph(nodes, "g", inputs, outputs)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-        assert split_batch(flow.read(write(tmp_path, model)))[1] == (3 if shapes == ((3, 3), (3, 3)) else 1)
+        assert flow.read(write(tmp_path, model)).frame.batch == (3 if shapes == ((3, 3), (3, 3)) else 1)

@@ -18,7 +18,7 @@ from onnx_hw.ir import golden
 from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
-from onnx_hw.onnx.canonicalize.unbatch import split_batch, split_samples
+from onnx_hw.onnx.canonicalize.unbatch import split_samples
 from onnx_hw.prove.model.compare import TensorComparison, compare
 from onnx_hw.prove.model.frames import drawn_frames
 from onnx_hw.quantization.post_training import prepare_floats, quantize_prepared_floats
@@ -87,9 +87,9 @@ def assert_exported_agrees(seed: int, folder: Path) -> bool:
     drawn = draw(seed, folder)
     reading = ReadOptions(dimensions=drawn.dimensions, lenient=True)
     try:
-        model, batch = split_batch(flow.read(drawn.path, reading))
-        frames = split_samples(drawn.frames, batch)
-        made = quantize_model(prepare_model(model), SampleRanges(frames))
+        frame = flow.read(drawn.path, reading).frame
+        frames = split_samples(drawn.frames, frame.batch)
+        made = quantize_model(prepare_model(frame.model), SampleRanges(frames))
     except UserError:
         return False
     for given_frames in (frames, None):
