@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -180,4 +181,6 @@ def test_borders_that_have_no_batch(tmp_path: Path) -> None:
         inputs, outputs = ([tensor(n, s) for n, s in zip(names, shapes, strict=True)] for names in ("xu", "yv"))
         graph = helper.make_graph(nodes, "g", inputs, outputs)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-        assert flow.read(write(tmp_path, model)).frame.batch == (3 if shapes == ((3, 3), (3, 3)) else 1)
+        read = flow.read(write(tmp_path, model))
+        assert read.frame.batch == (3 if shapes == ((3, 3), (3, 3)) else 1)
+        assert read.frame is read.frame and replace(read, name="other").frame.model.name == "other"
