@@ -227,7 +227,7 @@ def _graph(drawing: FloatDrawing, seed: int) -> tuple[object, ...]:
         (lambda: Precision(17), "must have 1 to 16 bits, not 17"),
         (lambda: Precision(0), "must have 1 to 16 bits, not 0"),
         (lambda: Precision(1, symmetric=True), "symmetric integers must have 2 to 16 bits, not 1"),
-        (lambda: Scheme(data=Precision(per_channel=True)), "one scale, not one per channel"),
+        (lambda: Scheme(data=Precision(per_channel=True)), "one scale for all channels, not one per channel"),
         (lambda: quantized(Scheme(data_overrides={"nobody": Precision(4)})), "`nobody` is not one"),
         (
             lambda: quantized(Scheme(weight_overrides={"nobody": Precision(4)})),
