@@ -24,7 +24,7 @@ def sum_of(builder: Builder, node: Node) -> PendingSum:
     """Return the sum or difference of a node's inputs, which waits for a quantizer.
 
     Raises:
-        Obstacle: An operand is not quantized, or to too many bits.
+        Obstacle: An operand is not quantized, or has too many bits.
     """
     a, b = _broadcast_in_one_order(builder, node, *(_operand(builder, node, k) for k in range(2)))
     for k, real in enumerate((a, b)):
@@ -39,7 +39,7 @@ def product_of(builder: Builder, node: Node) -> PendingProduct:
     """Return the product of a node's inputs, which waits for a quantizer.
 
     Raises:
-        Obstacle: An operand is not quantized, to too many bits, or without an integer that stands for 0.
+        Obstacle: An operand is not quantized, has too many bits, or no integer that stands for 0.
     """
     a, b = _broadcast_in_one_order(builder, node, *(_operand(builder, node, k) for k in range(2)))
     for k, real in enumerate((a, b)):

@@ -27,7 +27,7 @@ def operand_of_product(builder: Builder, node: Node, k: int = 0) -> Real:
     """Return the data of a product, with slopes other than 0 and without bounds.
 
     Raises:
-        Obstacle: The data must be quantized, or to fewer bits.
+        Obstacle: The data must be quantized, to at most ``MAX_OPERAND_BITS`` bits.
     """
     name, real = node.inputs[k], builder.real(node, k).unclipped(builder, node)
     if real.is_clipped or 0 in real.slope:
@@ -63,7 +63,7 @@ def _not_quantized(name: str) -> Obstacle:
 
 
 def with_integer_for_zero(builder: Builder, node: Node, real: Real) -> Real:
-    """Return the data on integers of whose type one stands for 0.
+    """Return the data on integers in whose type there is one that stands for 0.
 
     Raises:
         Obstacle: The integers would have too many bits.

@@ -23,7 +23,7 @@ def per_element(builder: Builder, node: Node, real: Real) -> Real:
     """Return the same numbers on a stream of one pixel, whose channels are the elements.
 
     Raises:
-        Obstacle: There are more than ``MAX_ELEMENTS`` elements, or the value lacks some of its stream.
+        Obstacle: There are more than ``MAX_ELEMENTS`` elements, or the value has not all elements of its stream.
     """
     tensor = builder.materialize(real)
     if real.partial or tensor.size > MAX_ELEMENTS:

@@ -42,7 +42,7 @@ def reduce_max(builder: Builder, node: Node) -> None:
 
 
 def _axes(builder: Builder, node: Node) -> tuple[int, ...]:
-    """Return the reduced axes, an attribute, or since opset 18 (ReduceSum: 13) an input."""
+    """Return the reduced axes: an attribute, since opset 18 (ReduceSum: 13) an input; by default all axes, or none."""
     rank = len(builder.shape(node.inputs[0]))
     axes = node.attributes.get("axes")
     if len(node.inputs) > 1 and node.inputs[1]:
