@@ -1,1 +1,1 @@
-"""Order of the elements of streams: layouts, and rearrangements at the border."""
+"""Orders of the elements of streams: layouts, and the removal of rearrangements."""

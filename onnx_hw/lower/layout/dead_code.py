@@ -1,4 +1,4 @@
-"""The part of a network that its outputs depend on."""
+"""Removal of the part of a network that no output depends on."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import replace
 from onnx_hw.ir.network import Network, NetworkNode
 
 
-def needed_part(network: Network) -> Network:
-    """Without nodes, inputs and tensors that nothing reads."""
-    wanted = {boundary.tensor for boundary in network.outputs}
+def remove_dead_code(network: Network) -> Network:
+    """Return the network without nodes, inputs and tensors that no output depends on."""
+    needed = {boundary.tensor for boundary in network.outputs}
     nodes: list[NetworkNode] = []
     for node in reversed(network.nodes):
-        if not wanted.isdisjoint(node.outputs):
+        if not needed.isdisjoint(node.outputs):
             nodes.append(node)
-            wanted.update(node.inputs)
-    kept = wanted.union(*(node.outputs for node in nodes))
+            needed.update(node.inputs)
+    kept = needed.union(*(node.outputs for node in nodes))
     return replace(
         network,
         nodes=tuple(reversed(nodes)),

@@ -1,4 +1,4 @@
-"""What else must change where one tensor of a network comes in another order, up to whatever takes any."""
+"""Propagation of a new order of one tensor through a network, up to the host and to rearrangements."""
 
 from __future__ import annotations
 
@@ -7,33 +7,45 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from onnx_hw.ir.network import Boundary, Network, NetworkNode
-from onnx_hw.lower.layout.rearrange_layouts import rearranging
+from onnx_hw.lower.layout.rearrange_layouts import with_orders
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.rearrange import Rearrange
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Everything that changes.
+class Propagation:
+    """All changes that follow from the new order of one tensor.
 
     Attributes:
-        orders: of tensors, by name; the host takes and gives any.
-        operators: of nodes, by name: rearrangements, which take and give any order, included.
+        orders: new orders of tensors, by name; the host sends and reads any order.
+        operators: new operators of nodes, by name, including rearrangements, which take and give any order.
     """
 
     orders: Mapping[str, Permutation]
     operators: Mapping[str, Operator[Any]]
 
 
-def spread(network: Network, tensor: str, order: Permutation) -> Spread | None:
-    """None where an operator has no other order, or would need two."""
+def propagate_order(network: Network, tensor: str, order: Permutation) -> Propagation | None:
+    """Return the changes that a new order of a tensor needs.
+
+    None where an operator has no such order, or would need two.
+    """
     walk = _Walk(network)
-    return walk.found() if walk.reorder(tensor, order) and walk.finish() else None
+    return walk.propagation() if walk.reorder(tensor, order) and walk.finish() else None
 
 
 @dataclass
 class _Walk:
+    """Walk over the tensors whose order changes.
+
+    Attributes:
+        network: the network.
+        orders, operators: the changes so far, as in ``Propagation``.
+        waiting: names of tensors whose producer and consumers must still follow.
+        settled: node name and port, for every port whose order is decided.
+    """
+
     network: Network
     orders: dict[str, Permutation] = field(default_factory=dict)
     operators: dict[str, Operator[Any]] = field(default_factory=dict)
@@ -41,7 +53,7 @@ class _Walk:
     settled: set[tuple[str, str]] = field(default_factory=set)
 
     def reorder(self, tensor: str, order: Permutation) -> bool:
-        """Whether a tensor can have this order, as far as it has one by now."""
+        """Give a tensor an order; return False where it has another one already, or a scale per channel."""
         if tensor in self.orders:
             return self.orders[tensor].alike(order)
         known = self.network.grids.get(tensor)
@@ -52,12 +64,13 @@ class _Walk:
         return True
 
     def finish(self) -> bool:
+        """Change all producers and consumers; return whether that is possible."""
         while self.waiting:
             tensor = self.waiting.pop()
             ends = [(node, node.operator.inputs[k]) for node, k in self.network.consumers(tensor)]
-            made = self.network.producer(tensor)
-            if made is not None:
-                ends.append((made[0], made[0].operator.outputs[made[1]]))
+            producer = self.network.producer(tensor)
+            if producer is not None:
+                ends.append((producer[0], producer[0].operator.outputs[producer[1]]))
             if not all(self._through(node, port, self.orders[tensor]) for node, port in ends):
                 return False
         return True
@@ -65,10 +78,10 @@ class _Walk:
     def _through(self, node: NetworkNode, port: str, order: Permutation) -> bool:
         if isinstance(node.operator, Rearrange) or (node.name, port) in self.settled:
             return True
-        found = self.operators.get(node.name, node.operator).reordered(port, order)
-        if found is None:
+        reordered = self.operators.get(node.name, node.operator).reordered(port, order)
+        if reordered is None:
             return False
-        operator, orders = found
+        operator, orders = reordered
         if any((node.name, other) in self.settled for other in orders):
             return False
         self.operators[node.name] = operator
@@ -76,24 +89,25 @@ class _Walk:
         names = ports(node)
         return all(self.reorder(names[other], moved) for other, moved in orders.items())
 
-    def found(self) -> Spread:
+    def propagation(self) -> Propagation:
+        """Return all changes, with those of the rearrangements at the ends."""
         operators = dict(self.operators)
         for node in self.network.nodes:
             if isinstance(node.operator, Rearrange):
                 operand, result = self.orders.get(node.inputs[0]), self.orders.get(node.outputs[0])
                 if operand is not None or result is not None:
-                    operators[node.name] = rearranging(node.operator, operand, result)
-        return Spread(self.orders, operators)
+                    operators[node.name] = with_orders(node.operator, operand, result)
+        return Propagation(self.orders, operators)
 
 
 def ports(node: NetworkNode) -> dict[str, str]:
-    """The tensor at each port."""
+    """Return the name of the tensor at each port of a node."""
     operator = node.operator
     return dict(zip((*operator.inputs, *operator.outputs), (*node.inputs, *node.outputs), strict=True))
 
 
-def with_spread(network: Network, change: Spread) -> Network:
-    """The network with all of it."""
+def apply_propagation(network: Network, change: Propagation) -> Network:
+    """Return the network with all changes."""
     nodes = tuple(replace(n, operator=change.operators.get(n.name, n.operator)) for n in network.nodes)
     entries = dict(network.entries)
     for name in entries.keys() & change.orders:
@@ -116,5 +130,5 @@ def with_spread(network: Network, change: Spread) -> Network:
 
 
 def in_order(boundary: Boundary, order: Permutation) -> Boundary:
-    """The same ONNX value on a tensor in another order."""
+    """Return the boundary of the same ONNX value for a tensor in another order."""
     return replace(boundary, order=boundary.order[order.source])

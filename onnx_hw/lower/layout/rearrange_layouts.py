@@ -1,4 +1,4 @@
-"""In which orders a rearrangement would rather take its operand and give its result, and what it then stores."""
+"""Orders of operand and result in which a rearrangement stores little, and rearrangements with other orders."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.rearrange import Rearrange
 
 
-def rearranging(operator: Rearrange, operand: Permutation | None, result: Permutation | None) -> Rearrange:
-    """The same where operand and result have these orders; None for the one they have."""
+def with_orders(operator: Rearrange, operand: Permutation | None, result: Permutation | None) -> Rearrange:
+    """Return a rearrangement for other orders of its operand and its result; None for the present order."""
     if operand is not None:
         source = np.where(operator.source < 0, -1, operand.places[operator.source])
         operator = replace(operator, operand=replace(operator.operand, shape=operand.shape), source=source)
@@ -21,8 +21,8 @@ def rearranging(operator: Rearrange, operand: Permutation | None, result: Permut
     return operator
 
 
-def one_of_two(first: Rearrange, second: Rearrange) -> Rearrange | None:
-    """What two do one after the other; None where they put different constants between the elements."""
+def compose(first: Rearrange, second: Rearrange) -> Rearrange | None:
+    """Return one rearrangement for two in a row; None where they insert different constants or leave only constants."""
     source = np.where(second.source < 0, -1, first.source[second.source])
     fills = {second.fill} if (second.source < 0).any() else set()
     if (source[second.source >= 0] < 0).any():
@@ -52,7 +52,7 @@ def orders_of_operand(operator: Rearrange) -> Iterator[Permutation]:
 
 
 def orders_of_result(operator: Rearrange) -> Iterator[Permutation]:
-    """Orders of the result in which the operand is read from front to back, with what else there is evenly between."""
+    """Orders of the result in which the operand is read from front to back, with constants spread evenly between."""
     source, size, channels = operator.source, operator.source.size, operator.shape[2]
     if _exchanges(operator):
         yield Permutation(operator.operand.shape, np.argsort(source))
@@ -69,7 +69,7 @@ def orders_of_result(operator: Rearrange) -> Iterator[Permutation]:
 
 
 def _exchanges(operator: Rearrange) -> bool:
-    """Whether each element of the operand is in the result once."""
+    """Return whether each element of the operand is in the result exactly once, and nothing else is."""
     source = operator.source
     return source.size == operator.operand.size and bool((np.bincount(source[source >= 0], minlength=1) == 1).all()
                                                          and (source >= 0).all())  # fmt: skip

@@ -1,4 +1,4 @@
-"""In which order the elements of an ONNX value follow each other on a stream."""
+"""Orders in which the elements of an ONNX value follow each other on a stream."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.onnx.graph.model import Value
 
 MAX_ELEMENTS = 1 << 23
-"""Of a tensor on a stream: the place of each of them is written down. At one a cycle it takes a tenth of a second."""
+"""Greatest number of elements of a tensor on a stream: the position of each is stored.
+
+At one element per cycle, such a tensor takes about a tenth of a second.
+"""
 
 MAX_MOVED_ELEMENTS = 1 << 22
-"""Of a tensor whose elements come in another order than those of another one: each is looked at many times."""
+"""Greatest number of elements of the result of a rearrangement: the compiler examines each of them many times."""
 
 
 def elements_of(value: Value) -> int:
-    """Of a value, as far as its shape is known; 0 otherwise."""
+    """Return the number of elements of a value; unknown lengths count as 1, an unknown shape as 0 elements."""
     return 0 if value.shape is None else prod(length for length in value.shape if isinstance(length, int))
 
 
 @dataclass(frozen=True)
 class Layout:
-    """An order of the elements of a value.
+    """Order of the elements of a value on a stream.
 
     Attributes:
         shape: (height, width, channels) of the stream.
@@ -46,11 +49,14 @@ class Layout:
 
 @lru_cache(maxsize=8)
 def image_layout(shape: tuple[int, ...]) -> Layout:
-    """(1, channels, height, width) or (1, channels, width) pixel by pixel, the channels of a pixel side by side."""
+    """Return the layout of an image (1, channels, height, width) or (1, channels, width), pixel by pixel.
+
+    The channels of a pixel are next to each other.
+    """
     channels, space = shape[1], tuple(shape[2:])
     height, width = (1, *space) if len(space) == 1 else space
     order = np.arange(channels * height * width).reshape(channels, height * width).T.reshape(-1)
-    order.flags.writeable = False  # it is shared
+    order.flags.writeable = False  # the cache shares it
     return Layout((height, width, channels), order)
 
 
@@ -58,7 +64,7 @@ def layout_of_image(shape: tuple[int, ...]) -> Layout:
     """Return the layout of a value [1, channels, *space].
 
     Raises:
-        Obstacle: the shape is another one.
+        Obstacle: the value has another shape.
     """
     if len(shape) not in (3, 4) or shape[0] != 1:
         raise Obstacle("rank", f"the data must be [1, channels, height, width], not {list(shape)}")
@@ -66,7 +72,7 @@ def layout_of_image(shape: tuple[int, ...]) -> Layout:
 
 
 def layout_of_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> Layout:
-    """The axes one inside the other, outermost first: the last becomes channels, the one before it the width."""
+    """Return the layout with these axes, outermost first: the last becomes channels, the one before it the width."""
     size = int(np.prod(shape, dtype=np.int64))
     order = np.arange(size).reshape(shape).transpose(axes).reshape(-1)
     lengths = (1, 1, *(shape[axis] for axis in axes))
@@ -75,7 +81,7 @@ def layout_of_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> Layout:
 
 
 def default_layout(shape: tuple[int, ...]) -> Layout:
-    """An image's for what looks like one, else the value's own order on one pixel."""
+    """Return the layout of an image for a shape of an image, else the value's own order on one pixel."""
     if len(shape) in (3, 4) and shape[0] == 1:
         return image_layout(shape)
     size = int(np.prod(shape, dtype=np.int64))
@@ -83,13 +89,13 @@ def default_layout(shape: tuple[int, ...]) -> Layout:
 
 
 def axes_on_stream(positions: np.ndarray) -> tuple[int, ...]:
-    """The axes of a value from the one whose steps are longest on a stream to the one whose are shortest.
+    """Return the axes of a value, from the one with the longest steps on a stream to the one with the shortest.
+
+    Axes without two different elements come first. Where the steps allow it, the order is that of an image, (…, height,
+    width, channels), or else the value's own.
 
     Args:
-        positions: in the shape of the value, the stream position each element comes from; -1 for none.
-
-    Axes without two different elements come first. The order of an image, (…, height, width, channels), or else the
-    value's own stays where nothing speaks against it.
+        positions: stream position that each element comes from, in the shape of the value; -1 for new elements.
     """
     rank = positions.ndim
     usual = (0, *range(2, rank), 1) if rank in (3, 4) and positions.shape[0] == 1 else tuple(range(rank))
@@ -100,7 +106,10 @@ def axes_on_stream(positions: np.ndarray) -> tuple[int, ...]:
 
 
 def _step(positions: np.ndarray, axis: int) -> int:
-    """How far apart neighbours along an axis lie at most; very far if the axis has no two different elements."""
+    """Return the greatest distance of neighbours along an axis on the stream.
+
+    For an axis without two different elements it is greater than any distance.
+    """
     before = positions.take(range(positions.shape[axis] - 1), axis)
     after = positions.take(range(1, positions.shape[axis]), axis)
     steps = np.abs(after - before)[(before >= 0) & (after >= 0)]
@@ -108,5 +117,5 @@ def _step(positions: np.ndarray, axis: int) -> int:
 
 
 def near_layout(positions: np.ndarray) -> Layout:
-    """The layout in which a value lies most like on the stream it comes from; see ``axes_on_stream``."""
+    """Return the layout that is nearest to the order on the stream that a value comes from; see ``axes_on_stream``."""
     return layout_of_axes(positions.shape, axes_on_stream(positions))
