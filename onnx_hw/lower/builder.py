@@ -1,4 +1,4 @@
-"""Builder of a network from an ONNX graph: its constants, and a node's inputs as the kinds that a lowering needs."""
+"""Builder of a network from an ONNX graph: constants, and the inputs of a node by the kind that a lowering needs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from onnx_hw.messages.errors import Problem
 from onnx_hw.onnx.graph.model import Node
 
 INTEGER_TYPES = {f"{sign}int{bits}": Int(bits, signed=not sign) for bits in (2, 4, 8, 16) for sign in ("", "u")}
-"""ONNX element types that can be streams, with their integer types."""
+"""Integer types of the ONNX element types that a stream can carry."""
 
 
 @dataclass(frozen=True)
 class PaddedImage:
-    """Image that came out of a Pad; an operator that slides a window over it can add the pads itself.
+    """Result of a Pad of an image; an operator that slides a window over it can add the pads itself.
 
     Attributes:
-        value: the image before it.
-        pads: (top, left, bottom, right).
-        fill: the integer around it.
+        value: the image before the Pad.
+        pads: (top, left, bottom, right), in pixels.
+        fill: the integer of the pads.
         shape: ONNX shape of the result.
     """
 
@@ -45,7 +45,7 @@ class Builder(NetworkBuilder):
         constants: quantized constants by the name of the real-valued ONNX value.
         padded: hardware tensors that are images with a constant around them.
         snapped: ONNX values of real numbers whose integers the model does not name.
-        problems: problems of the model that the user is to be shown.
+        problems: problems of the model, to be reported to the user.
     """
 
     constants: dict[str, QuantizedConstant] = field(default_factory=dict)
@@ -57,14 +57,14 @@ class Builder(NetworkBuilder):
         """Return the shape of an ONNX value.
 
         Raises:
-            Obstacle: it is not known.
+            Obstacle: the shape is not known.
         """
         if (unknown := self.unknown_shape(name)) is not None:
             raise unknown
         return tuple(self.graph.values[name].shape)  # type: ignore[arg-type]
 
     def unknown_shape(self, name: str) -> Obstacle | None:
-        """Return the obstacle that the shape of an ONNX value is not known, or None where it is."""
+        """Return an obstacle if the shape of an ONNX value is not known, else None."""
         value = self.graph.values.get(name)
         if value is not None and value.shape is not None and all(isinstance(d, int) for d in value.shape):
             return None
@@ -93,7 +93,7 @@ class Builder(NetworkBuilder):
         """Return an input as real numbers on a stream.
 
         Args:
-            partial: nothing needs to know how the numbers lie on the stream.
+            partial: the node does not need to know where the numbers are on the stream.
 
         Raises:
             Obstacle: the input is of another kind.
@@ -104,7 +104,7 @@ class Builder(NetworkBuilder):
         return value
 
     def elements(self, node: Node, k: int = 0, *, partial: bool = False) -> StreamValue:
-        """Return an input of a node for which only the places of elements matter; ``partial`` as for ``real``."""
+        """Return an input of a node that only depends on the positions of elements; ``partial`` as for ``real``."""
         value = self.values.get(node.inputs[k])
         if value is None or not (partial or value.is_complete):
             raise self.obstacle(node, k)
@@ -127,7 +127,7 @@ class Builder(NetworkBuilder):
         return self.pending.get(node.inputs[k]) or self.stream_numbers(node, k, partial=True)
 
     def operand(self, node: Node, k: int = 0) -> LoweredValue:
-        """Return an input, of a node that may wait until it is quantized."""
+        """Return an input on a stream or pending, for a node that can wait until its result is quantized."""
         name = node.inputs[k]
         if name in self.pending:
             return self.pending[name]

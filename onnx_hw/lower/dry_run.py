@@ -1,8 +1,8 @@
-"""Lowering of nodes whose data did not make it into hardware, to name *their* obstacles too.
+"""Dry run of the lowering for nodes whose data is not in hardware, to report *their* obstacles, too.
 
-A model with a fault in its second layer may have another in its fifth. Behind a fault every value gets a stand-in, an
-int8 tensor of the right shape in the usual order, and the nodes are lowered as if nothing had happened. What this finds
-is only reported; nothing of it is built.
+A model with a fault in its second layer may have another one in its fifth. Behind a fault every value gets a stand-in,
+an int8 tensor of the right shape in the usual order, and the nodes are lowered as if there were no fault. The obstacles
+are only reported; nothing of a dry run is built.
 """
 
 from __future__ import annotations
@@ -23,58 +23,64 @@ from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.tensor import Tensor
 
-OF_THE_STAND_INS = frozenset(("not-quantized", "not-integers", "reorder", "quantize-before"))
-"""Codes of obstacles that may come from a stand-in and not from the node."""
+STAND_IN_CODES = frozenset(("not-quantized", "not-integers", "reorder", "quantize-before"))
+"""Codes of obstacles that may be due to a stand-in and not to the node."""
 
 
-class Rehearsal:
-    """A builder in which stand-ins take the place of missing values."""
+class DryRun:
+    """Dry run with a second builder, in which stand-ins replace missing values.
+
+    Attributes:
+        builder: the builder of the network; it is only read.
+        trial: the builder of the dry run.
+    """
 
     def __init__(self, builder: Builder) -> None:
-        self.real = builder
-        self.stage = Builder(builder.graph, constants=builder.constants)
+        self.builder = builder
+        self.trial = Builder(builder.graph, constants=builder.constants)
 
     def obstacle(self, node: Node, lowering: Lowering) -> Obstacle | None:
-        """What the node itself has against hardware, if anything."""
-        self._set_the_scene(node)
+        """Return the obstacle of a node itself; None where its inputs alone keep it out of hardware."""
+        self._copy_inputs(node)
         try:
-            lowering(self.stage, node)
+            lowering(self.trial, node)
         except Obstacle as obstacle:
-            return None if obstacle.code in OF_THE_STAND_INS else obstacle
+            return None if obstacle.code in STAND_IN_CODES else obstacle
         except NotFinite as error:
             return Obstacle("not-finite", str(error))
         return None
 
-    def stand_in(self, node: Node) -> None:
-        """Give the outputs of a node something to stand for them, where it has not made them itself."""
+    def add_stand_ins(self, node: Node) -> None:
+        """Add stand-ins for the outputs of a node that its lowering has not defined."""
         for name in node.outputs:
-            if name and name not in self.stage.values and name not in self.stage.pending:
+            if name and name not in self.trial.values and name not in self.trial.pending:
                 with suppress(Obstacle):
-                    stand_in(self.stage, name)
+                    add_stand_in(self.trial, name)
 
-    def _set_the_scene(self, node: Node) -> None:
-        """What the node reads and hardware has, as it is there."""
+    def _copy_inputs(self, node: Node) -> None:
+        """Copy the inputs of a node that are in hardware."""
         for name in node.inputs:
-            if name in self.real.values:
-                value = self.stage.values[name] = self.real.values[name]
-                self._bring(value.tensor)
-            elif name in self.real.pending:
-                pending = self.stage.pending[name] = self.real.pending[name]
+            if name in self.builder.values:
+                value = self.trial.values[name] = self.builder.values[name]
+                self._copy_tensor(value.tensor)
+            elif name in self.builder.pending:
+                pending = self.trial.pending[name] = self.builder.pending[name]
                 for part in pending.streams():
-                    self._bring(part.tensor)
+                    self._copy_tensor(part.tensor)
 
-    def _bring(self, tensor: str) -> None:
-        if tensor in self.real.tensors:
-            self.stage.tensors[tensor] = self.real.tensors[tensor]
-        if tensor in self.real.entries:
-            self.stage.entries[tensor] = copy(self.real.entries[tensor])  # its order stays free in reality
+    def _copy_tensor(self, tensor: str) -> None:
+        if tensor in self.builder.tensors:
+            self.trial.tensors[tensor] = self.builder.tensors[tensor]
+        if tensor in self.builder.entries:
+            # a copy: the order of the network's own entry stays free
+            self.trial.entries[tensor] = copy(self.builder.entries[tensor])
 
 
-def stand_in(builder: Builder, name: str) -> None:
-    """Let an int8 tensor stand for an ONNX value (for integers, one of theirs).
+def add_stand_in(builder: Builder, name: str) -> None:
+    """Add an int8 tensor that replaces an ONNX value; where that has an integer type of streams, a tensor of its type.
 
     Raises:
-        Obstacle: its shape is not known, or it has no elements or too many.
+        Obstacle: the shape of the value is not known, or it has no elements or too many.
     """
     shape = builder.shape(name)
     size = int(np.prod(shape, dtype=np.int64))

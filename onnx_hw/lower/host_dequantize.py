@@ -1,4 +1,4 @@
-"""Accumulators that leave the hardware become real numbers on the host: ONNX nodes for ``clip(slope · x + offset)``."""
+"""ONNX nodes that turn accumulators from the hardware into real numbers on the host: ``clip(slope · x + offset)``."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Graph, Node, Value
 
 VERSION = 13
-"""Opset of the nodes."""
+"""Opset version of the nodes."""
 
 
-class ScaleOnHost:
-    """Collects the nodes.
+class HostDequantizer:
+    """Collection of the nodes that dequantize on the host.
 
     Attributes:
         added: the model's graph, with the constants and values that the nodes need.
-        nodes: in order.
+        nodes: the nodes, in topological order.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -25,10 +25,11 @@ class ScaleOnHost:
         self.nodes: list[Node] = []
 
     def add(self, name: str, value: Real, leaving: tuple[int, ...]) -> str:
-        """Nodes that make a value from its int64 integers, in double precision; returns the name of those integers.
+        """Add nodes that make a value from its int64 integers, in double precision; return the name of those integers.
 
         Args:
-            leaving: the shape in which they leave: that of the value, or flat where it has only some of them.
+            leaving: shape of the integers that leave the hardware: that of the value, or flat where the value has only
+                some of them.
         """
         integers = current = self.added.value(f"{name}/integers", Value(name, "int64", leaving))
         if value.partial:
@@ -47,7 +48,7 @@ class ScaleOnHost:
         return integers
 
     def _constant(self, name: str, what: str, value: Real) -> str:
-        """Slope or offset, one number or one per element of the value."""
+        """Store the slope or offset, one number or one per element of the value; return the name of the constant."""
         return self._store(f"{name}/{what}", value.broadcast(getattr(value, what)))
 
     def _store(self, name: str, array: np.ndarray, element_type: str = "double") -> str:

@@ -1,6 +1,6 @@
-"""What the host must compute before the hardware's first product: spectra, say, and what those are made of.
+"""Prefix of the model that the host must compute before the first product in hardware, such as a spectrum.
 
-A value that such an operator reads is not quantized for it, even where hardware reads it, too.
+An operator of the prefix reads its data unquantized, even where hardware reads the same value, too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from onnx_hw.exact.rationals import NotFinite
 from onnx_hw.lower.builder import Builder
-from onnx_hw.lower.dry_run import OF_THE_STAND_INS, stand_in
+from onnx_hw.lower.dry_run import STAND_IN_CODES, add_stand_in
 from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.onnx.evaluate.macs import is_product
@@ -19,49 +19,51 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
 
 
-def is_obstacle(node: Node, graph: Graph) -> bool:
-    """Whether a node would not be in hardware either if its data were quantized, because of its attributes, say."""
+def must_stay_on_host(node: Node, graph: Graph) -> bool:
+    """Return whether a node must stay on the host even if its data is quantized, for example for its attributes."""
     lowering = lowering_of(node)
     if lowering is None:
         return True
     if facts_of(node).effect in (Effect.SUMS, Effect.PICKS, *SCALE_EFFECTS):
         return False
-    stage = Builder(graph)
+    trial = Builder(graph)
     try:
         for name in names_read(node) - set(graph.constants):
-            stand_in(stage, name)
-        lowering(stage, node)
+            add_stand_in(trial, name)
+        lowering(trial, node)
     except Obstacle as obstacle:
-        return obstacle.code not in OF_THE_STAND_INS
+        return obstacle.code not in STAND_IN_CODES
     except NotFinite:
         return False
     return False
 
 
-def left_in_floats(graph: Graph) -> frozenset[str]:
-    """Results of the nodes that are never in hardware, and of those before any quantization that cannot be in it, or
-    read what is not.
+def values_left_in_floats(graph: Graph) -> frozenset[str]:
+    """Return the results of the nodes without a lowering, and of nodes before any quantization that must stay on the
+    host or read such a result.
     """
-    found: set[str] = set()
+    results: set[str] = set()
     raw = {value.name for value in graph.inputs}
     for node in graph.nodes:
         data = names_read(node) - set(graph.constants)
         before = bool(data) and data <= raw and not is_product(node) and facts_of(node).effect not in SCALE_EFFECTS
-        if lowering_of(node) is None or (before and (not found.isdisjoint(data) or is_obstacle(node, graph))):
-            found.update(node.outputs)
+        if lowering_of(node) is None or (before and (not results.isdisjoint(data) or must_stay_on_host(node, graph))):
+            results.update(node.outputs)
         if before:
             raw.update(node.outputs)
-    return frozenset(found)
+    return frozenset(results)
 
 
 def values_of_head(graph: Graph, stays: Callable[[Node], bool]) -> frozenset[str]:
-    """The values that the host computes: of nodes that stay with it, before all and leading to some product, and what
-    those are made of.
+    """Return the values that the host computes before any product.
+
+    Those are the results of nodes that stay on the host and that some product depends on, and the values that these
+    nodes depend on.
 
     Args:
-        stays: whether a node cannot be in hardware.
+        stays: tells whether a node must stay on the host.
     """
-    behind: set[str] = set()  # values that some product is before
+    behind: set[str] = set()  # values that depend on some product
     early = []
     for node in graph.nodes:
         if is_product(node) or not behind.isdisjoint(names_read(node)):

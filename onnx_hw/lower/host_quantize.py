@@ -1,4 +1,4 @@
-"""Numbers of a grid, which the host has made, become the integers that enter the hardware: ONNX nodes for that."""
+"""ONNX nodes that turn numbers of a grid, made by the host, into the integers that enter the hardware."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Graph, Node, Value
 
 VERSION = 13
-"""Opset of the nodes."""
+"""Opset version of the nodes."""
 
 DOUBLE = "double"
 
 
-class IntegersOnHost:
-    """Collects the nodes.
+class HostQuantizer:
+    """Collection of the nodes that make integers on the host.
 
     Attributes:
         added: the model's graph, with the constants and values that the nodes need.
-        nodes: in order.
+        nodes: the nodes, in topological order.
     """
 
     def __init__(self, graph: Graph, builder: Builder, entries: Iterable[StreamInput]) -> None:
@@ -37,7 +37,10 @@ class IntegersOnHost:
                 self._add(entry, value)
 
     def _add(self, entry: StreamInput, value: Real) -> None:
-        """Nodes for ``round((value − offset) / slope)`` in double precision, which makes no difference that counts."""
+        """Add nodes for ``round((value − offset) / slope)`` in double precision.
+
+        The value is a number of the grid, so the rounding errors of float64 cannot change the integer.
+        """
         name, shape = entry.of, entry.shape
         current = self._node("Cast", f"{name}/double", shape, name, to=BY_NAME[DOUBLE].code)
         offset, slope = (
@@ -52,7 +55,7 @@ class IntegersOnHost:
         attributes = {"to": element.code}
         self.nodes.append(Node("", "Cast", "", VERSION, (current,), (entry.onnx_name,), attributes))
 
-    def _node(self, operator: str, wish: str, shape: tuple[int, ...], *inputs: str, **attributes: int) -> str:
-        result = self.added.value(wish, Value(wish, DOUBLE, shape))
+    def _node(self, operator: str, preferred_name: str, shape: tuple[int, ...], *inputs: str, **attributes: int) -> str:
+        result = self.added.value(preferred_name, Value(preferred_name, DOUBLE, shape))
         self.nodes.append(Node("", operator, "", VERSION, inputs, (result,), attributes))
         return result

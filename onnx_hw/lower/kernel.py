@@ -17,7 +17,7 @@ from onnx_hw.ops.tensor import Tensor
 
 @dataclass(frozen=True)
 class Kernel:
-    """A sliding kernel over (height, width): all pairs are (rows, columns), pads (top, left, bottom, right)."""
+    """Kernel that slides over (height, width): all pairs are (rows, columns), pads (top, left, bottom, right)."""
 
     size: tuple[int, int]
     strides: tuple[int, int]
@@ -25,12 +25,12 @@ class Kernel:
     dilations: tuple[int, int]
 
     def padded(self, more: tuple[int, int, int, int]) -> Kernel:
-        """With further pads around the image."""
+        """Return the kernel with further pads around the image."""
         top, left, bottom, right = (a + b for a, b in zip(self.pads, more, strict=True))
         return replace(self, pads=(top, left, bottom, right))
 
     def touches(self, image: Tensor) -> bool:
-        """Whether some window holds a pixel; if not, there is nothing to wait for."""
+        """Return whether some window holds a pixel; if none does, the operator has no input to wait for."""
         try:
             Sliding(image.shape, self.size, self.strides, self.pads, self.dilations).check()
         except ValueError:
@@ -38,13 +38,13 @@ class Kernel:
         return True
 
     def always_touches(self, height: int, width: int) -> bool:
-        """Whether every window holds a pixel of such an image: with rows of pads alone, or columns, one does not."""
+        """Return whether every window holds a pixel of such an image; one in rows or columns of pads alone does not."""
         for axis, size in enumerate((height, width)):
             before, behind = self.pads[axis], self.pads[axis + 2]
             taps = np.arange(self.size[axis]) * self.dilations[axis] - before
             begins = np.arange(0, size + before + behind - taps[-1] + taps[0], self.strides[axis])
-            places = begins[:, None] + taps
-            if not ((places >= 0) & (places < size)).any(axis=1).all():
+            positions = begins[:, None] + taps
+            if not ((positions >= 0) & (positions < size)).any(axis=1).all():
                 return False
         return True
 
@@ -57,7 +57,7 @@ class Kernel:
 
 
 def pool_of(tensor: Tensor, kind: str, kernel: Kernel, pad_value: int) -> Operator:
-    """Return the operator of a pool: a single window over the whole image is a reduction, without a line buffer.
+    """Return the operator of a pool; a single window over the whole image is a reduction and needs no line buffer.
 
     Args:
         kind: ``max``, ``min`` or ``sum``.
@@ -68,12 +68,12 @@ def pool_of(tensor: Tensor, kind: str, kernel: Kernel, pad_value: int) -> Operat
 
 
 def kernel_of(node: Node, size: tuple[int, ...], image: tuple[int, int], output: tuple[int, ...]) -> Kernel:
-    """The kernel of a Conv or pool.
+    """Return the kernel of a Conv or pool.
 
     Args:
         size: ``kernel_shape``, one or two numbers.
         image: (height, width) of the data.
-        output: spatial shape of the node's result: what remains of pads (auto_pad, ceil_mode) follows from it.
+        output: spatial shape of the node's result; pads that are not stated (auto_pad, ceil_mode) follow from it.
     """
     rank = len(size)
     if rank not in (1, 2):
@@ -97,7 +97,7 @@ def kernel_of(node: Node, size: tuple[int, ...], image: tuple[int, int], output:
         else:
             raise Obstacle("auto-pad", f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {mode}")
         begins.append(begin)
-        # as many as the last window needs: with ceil_mode that is more than stated, with floor it may be less
+        # the last window decides: with ceil_mode it needs more pads than are stated, with floor perhaps fewer
         end = pads[rank + k] if mode == "NOTSET" else 0
         ends.append(max(end, total - begin))
     stated = pads if mode == "NOTSET" else (*begins, *ends)

@@ -1,8 +1,8 @@
-"""A quantized ONNX model becomes an integer network, with a head and a tail that stay on the host.
+"""Lowering of a quantized ONNX model to an integer network, with a head and a tail that stay on the host.
 
-One walk over the nodes in topological order. Before the first hardware tensor a node belongs to the head; a node whose
-data is in hardware is lowered; one that cannot be lowered, and all that depends on it, belongs to the tail. A node
-that multiplies must not be in head or tail: that, and everything else that stands in the way, is reported at once.
+It is one walk over the nodes in topological order. Before the first hardware tensor a node belongs to the head. A node
+whose data is in hardware is lowered. A node that cannot be lowered, and every node that depends on it, belongs to the
+tail. A product must not be in head or tail: that, and every other obstacle, is reported in one run.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from onnx_hw.ir.network import Boundary, Network
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.lower.builder import INTEGER_TYPES, Builder
 from onnx_hw.lower.diagnose import Diagnosis, not_built
-from onnx_hw.lower.dry_run import Rehearsal
-from onnx_hw.lower.host_dequantize import ScaleOnHost
+from onnx_hw.lower.dry_run import DryRun
+from onnx_hw.lower.host_dequantize import HostDequantizer
 from onnx_hw.lower.host_partition import hardware_nodes, head_nodes, host_parts
-from onnx_hw.lower.host_prefix import left_in_floats, values_of_head
-from onnx_hw.lower.host_quantize import IntegersOnHost
+from onnx_hw.lower.host_prefix import values_left_in_floats, values_of_head
+from onnx_hw.lower.host_quantize import HostQuantizer
 from onnx_hw.lower.layout.hoist_rearrangements import move_rearrangements_to_the_border
 from onnx_hw.lower.layout.stream_layout import MAX_ELEMENTS, elements_of
 from onnx_hw.lower.obstacle import Obstacle
@@ -30,7 +30,7 @@ from onnx_hw.lower.ops import lowering_of
 from onnx_hw.lower.ops.materialize_pending import lower
 from onnx_hw.lower.ops.qdq import made_on_host
 from onnx_hw.lower.ops.qonnx import enter_snapped
-from onnx_hw.lower.provenance import held_values
+from onnx_hw.lower.provenance import provenance_of
 from onnx_hw.lower.values.real import Real
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
@@ -44,19 +44,22 @@ from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
 
 
 def import_model(model: Model) -> Network:
-    """The network of a model that brings its integers.
+    """Return the network of a model that states its integers.
 
     Raises:
-        UserError: every obstacle, with the nodes' own names.
+        UserError: some nodes cannot be lowered; it lists every obstacle, with the names of the nodes.
     """
-    return import_prepared(canonicalize(model))
+    return lower_prepared(canonicalize(model))
 
 
-def import_prepared(model: Model) -> Network:
-    """The network of a ``canonicalize`` model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
+def lower_prepared(model: Model) -> Network:
+    """Return the network of a model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
+
+    Args:
+        model: result of ``canonicalize``.
 
     Raises:
-        UserError: every obstacle, with the nodes' own names.
+        UserError: some nodes cannot be lowered; it lists every obstacle, with the names of the nodes.
     """
     walk = LoweringState(model.graph)
     for node in model.graph.nodes:
@@ -65,29 +68,32 @@ def import_prepared(model: Model) -> Network:
 
 
 class LoweringState:
-    """State of the walk.
+    """State of the walk over the nodes of a graph.
 
     Attributes:
-        head: nodes that depend on graph inputs alone, so far.
+        builder: builder of the network.
+        dry_run: dry run of the nodes behind an obstacle.
+        producers: the node that makes each value, by the name of the value.
+        head: nodes met so far that depend on graph inputs alone.
         stored: nodes that only make quantized constants.
-        restated: real numbers that integers of the model stand for: the host can make them from those.
+        restated: names of real values that integers of the model stand for: the host can make them from those.
         tail: nodes that cannot be lowered, and those that depend on them.
-        why_not: what kept nodes of the tail out of hardware.
-        of_host: values that lead to hardware by way of a node that stays on the host.
+        diagnosis: obstacles of the nodes of the tail.
+        head_values: names of values that products depend on by way of a node that stays on the host.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.builder = Builder(graph)
-        self.rehearsal = Rehearsal(self.builder)
-        self.made = {name: node for node in graph.nodes for name in node.outputs if name}
+        self.dry_run = DryRun(self.builder)
+        self.producers = {name: node for node in graph.nodes for name in node.outputs if name}
         self.head: list[Node] = []
         self.stored: list[Node] = []
         self.restated: set[str] = set()
         self.tail: list[Node] = []
-        self.why_not = Diagnosis(self.builder, self.made)
-        left = left_in_floats(graph)
-        self.of_host = values_of_head(graph, lambda node: not left.isdisjoint(node.outputs))
+        self.diagnosis = Diagnosis(self.builder, self.producers)
+        left = values_left_in_floats(graph)
+        self.head_values = values_of_head(graph, lambda node: not left.isdisjoint(node.outputs))
         for value in graph.inputs:
             if value.element_type in INTEGER_TYPES and value.shape is not None and elements_of(value) <= MAX_ELEMENTS:
                 self._enter(value.name)
@@ -95,23 +101,24 @@ class LoweringState:
     def _enter(self, name: str) -> None:
         shape, element_type = self.builder.shape(name), self.graph.values[name].element_type
         dtype = np.dtype(BY_NAME[element_type].dtype)
-        integer, node = INTEGER_TYPES[element_type], self.made.get(name)
+        integer, node = INTEGER_TYPES[element_type], self.producers.get(name)
         if node is not None:
-            integer = made_on_host(self.builder, node, self.made.get(node.inputs[0]))
+            integer = made_on_host(self.builder, node, self.producers.get(node.inputs[0]))
         self.builder.values[name] = self.builder.add_input(name, shape, integer, dtype)
 
     def visit(self, node: Node) -> None:
+        """Lower a node, or assign it to the head or the tail."""
         inputs = names_read(node)
         large = self._too_large(node)
-        if not self.of_host.isdisjoint(node.outputs):
+        if not self.head_values.isdisjoint(node.outputs):
             self.head.append(node)
             if large is None:
-                self._perhaps_also_in_hardware(node)
+                self._try_in_hardware_too(node)
         elif large is not None and self._is_streamed(node):
             self._to_tail(node, large)
-        elif any(name in self.why_not.on_tail for name in inputs):
+        elif any(name in self.diagnosis.on_tail for name in inputs):
             lowering = lowering_of(node)
-            self._to_tail(node, self.rehearsal.obstacle(node, lowering) if lowering else not_built(node))
+            self._to_tail(node, self.dry_run.obstacle(node, lowering) if lowering else not_built(node))
         elif self._reads_stream(node) or self._is_constant(node):
             self._lower(node)
         elif self._can_enter(node):
@@ -137,16 +144,16 @@ class LoweringState:
         """Hand in the integers of a node that quantizes on the host.
 
         Raises:
-            Obstacle, NotFinite: there are none for hardware.
+            Obstacle, NotFinite: hardware has no such integers.
         """
         if facts_of(node).effect is Effect.SNAPS:
-            taken = (self.graph.values, self.graph.constants, self.builder.entries)
-            enter_snapped(self.builder, node, unused_name(f"{node.outputs[0]}/integers", *taken))
+            used_names = (self.graph.values, self.graph.constants, self.builder.entries)
+            enter_snapped(self.builder, node, unused_name(f"{node.outputs[0]}/integers", *used_names))
         else:
             self._enter(node.outputs[0])
 
-    def _perhaps_also_in_hardware(self, node: Node) -> None:
-        """Other nodes may read there what the host computes for its own."""
+    def _try_in_hardware_too(self, node: Node) -> None:
+        """Lower a node of the host, too, if possible: other nodes may read its result in hardware."""
         if self._can_enter(node) and node.inputs[0] not in self.builder.values:
             if self.builder.unknown_shape(node.outputs[0]) is None:
                 with suppress(Obstacle, NotFinite):
@@ -159,16 +166,16 @@ class LoweringState:
         return any(name in self.builder.values or name in self.builder.pending for name in names_read(node))
 
     def _is_streamed(self, node: Node) -> bool:
-        """Whether hardware would have to do with what a node reads or makes."""
+        """Return whether an input or a result of a node would be in hardware."""
         entered = {value.name for value in self.graph.inputs if value.element_type in INTEGER_TYPES}
         return (
             self._reads_stream(node)
-            or any(name in self.why_not.on_tail or name in entered for name in node.inputs)
+            or any(name in self.diagnosis.on_tail or name in entered for name in node.inputs)
             or self._can_enter(node)
         )
 
     def _too_large(self, node: Node) -> Obstacle | None:
-        """Of what a node reads and makes, constants apart, the first tensor that is too large for a stream."""
+        """Return an obstacle if an input or output of a node, other than a constant, is too large for a stream."""
         for name in (*node.inputs, *node.outputs):
             value = self.graph.values.get(name)
             if value is None or name in self.graph.constants or name in self.builder.constants:
@@ -182,12 +189,12 @@ class LoweringState:
         return None
 
     def _is_constant(self, node: Node) -> bool:
-        """A node that only makes quantized constants."""
+        """Return whether a node reads nothing but constants, plain or quantized."""
         known = (self.builder.constants, self.graph.constants)
         return all(any(name in table for table in known) for name in names_read(node))
 
     def _can_enter(self, node: Node) -> bool:
-        """Whether the host can hand in what a node quantizes, if its shape is known."""
+        """Return whether the host can stream in the integers that a node makes, if their shape is known."""
         if facts_of(node).effect is not Effect.QUANTIZES:
             return facts_of(node).effect is Effect.SNAPS
         scale = self.builder.constant(node.inputs[1])
@@ -213,7 +220,7 @@ class LoweringState:
             self.restated.update(name for name in node.outputs if self._restates(node, name))
 
     def _restates(self, node: Node, result: str) -> bool:
-        """Whether a result is on the stream of integers that the model has, or of what restates them."""
+        """Return whether a result is on the stream of integers of the model, or of numbers that restate such."""
         values = self.builder.values
         value = values.get(result)
         if value is None or value.is_integers:
@@ -225,22 +232,30 @@ class LoweringState:
         )
 
     def _is_on_host(self, name: str) -> bool:
-        """Constants, values of the head, inputs of the graph."""
+        """Return whether a value is a constant, a value of the head or an input of the graph."""
         streamed = name in self.builder.values or name in self.builder.pending
         return not streamed or name in {value.name for value in self.graph.inputs}
 
     def _to_tail(self, node: Node, obstacle: Obstacle | None) -> None:
         self.tail.append(node)
-        self.why_not.keep_out(node, obstacle)
-        self.rehearsal.stand_in(node)
+        self.diagnosis.keep_out(node, obstacle)
+        self.dry_run.add_stand_ins(node)
 
-    # ---- the end of the walk ------------------------------------------------------------------------------------
+    # ---- end of the walk ------------------------------------------------------------------------------------
 
     def finish(self, model: Model) -> Network:
+        """Return the network of the nodes that were lowered, with head and tail.
+
+        Args:
+            model: the model of the graph.
+
+        Raises:
+            UserError: some problems were found.
+        """
         builder, graph = self.builder, self.graph
         outputs = [value.name for value in graph.outputs]
         if not builder.nodes:
-            self._carry_through(outputs)
+            self._rearrange_outputs(outputs)
         tail, boundary_values, accumulators = self._tail(outputs)
         used = hardware_nodes(
             builder.nodes, [builder.values[name].tensor for name in (*boundary_values, *accumulators)]
@@ -253,9 +268,9 @@ class LoweringState:
         entering = [entry.of or entry.onnx_name for entry in entries.values()]
         before = [node for node in graph.nodes if id(node) in {id(other) for other in (*self.head, *self.stored)}]
         head = head_nodes(graph, before, entering, tail)
-        builder.problems += self.why_not.problems_of_products((*(head if used else self.head), *tail))
+        builder.problems += self.diagnosis.problems_of_products((*(head if used else self.head), *tail))
         if not used and not builder.problems:
-            builder.problems.append(self.why_not.nothing_in_hardware(self.tail))
+            builder.problems.append(self.diagnosis.nothing_in_hardware(self.tail))
         if builder.problems:
             raise UserError(*builder.problems)
         boundaries = []
@@ -263,19 +278,19 @@ class LoweringState:
             value = builder.values[name]
             element_type = graph.values[name].element_type
             boundaries.append(builder.boundary(value, name, np.dtype(BY_NAME[element_type].dtype)))
-        counting = IntegersOnHost(graph, builder, entries.values())
-        scaling, approximate = ScaleOnHost(counting.added.graph(graph.nodes)), dict[str, float]()
-        head, entering = [*head, *counting.nodes], [entry.onnx_name for entry in entries.values()]
+        quantizer = HostQuantizer(graph, builder, entries.values())
+        dequantizer, approximate = HostDequantizer(quantizer.added.graph(graph.nodes)), dict[str, float]()
+        head, entering = [*head, *quantizer.nodes], [entry.onnx_name for entry in entries.values()]
         for name in accumulators:
             real = Real.cast(builder.values[name])
             assert real is not None
             if real.error:
                 approximate[name] = float(real.error)
             leaving = real.whole(builder.tensors[real.tensor].size) if real.partial else real
-            boundaries.append(builder.boundary(leaving, scaling.add(name, real, leaving.shape), np.dtype(np.int64)))
+            boundaries.append(builder.boundary(leaving, dequantizer.add(name, real, leaving.shape), np.dtype(np.int64)))
         order = {id(node): k for k, node in enumerate(graph.nodes)}
-        tail = [*scaling.nodes, *sorted(tail, key=lambda node: order[id(node)])]
-        parts = host_parts(replace(model, graph=scaling.added.graph(graph.nodes)), head, tail, entering)
+        tail = [*dequantizer.nodes, *sorted(tail, key=lambda node: order[id(node)])]
+        parts = host_parts(replace(model, graph=dequantizer.added.graph(graph.nodes)), head, tail, entering)
         read = {name for node in used for name in node.inputs}
         kept = read | {name for node in used for name in node.outputs}
         network = verify_network(
@@ -294,7 +309,7 @@ class LoweringState:
                 tuple(outputs),
                 parts.handed,
                 graph.inputs,
-                held_values(builder, kept),
+                provenance_of(builder, kept),
                 macs_by_label(graph, {name for node in used for name in node.origin}),
                 approximate,
             ),
@@ -302,28 +317,28 @@ class LoweringState:
         )
         return move_rearrangements_to_the_border(network)
 
-    def _carry_through(self, outputs: Sequence[str]) -> None:
-        """Let a model that does nothing but exchange places do that in hardware."""
+    def _rearrange_outputs(self, outputs: Sequence[str]) -> None:
+        """Add rearrangements for outputs of a model that does nothing but move elements."""
         for name in outputs:
-            value, node = self.builder.values.get(name), self.made.get(name)
-            if node is None or not self._moves(name):
-                continue  # as the host has it
+            value, node = self.builder.values.get(name), self.producers.get(name)
+            if node is None or not self._is_moved(name):
+                continue  # the host has the value already
             if value is not None and value.is_linear and value.tensor in self.builder.entries:
                 places = np.arange(value.where.size)
                 self.builder.values[name] = self.builder.moved(value, places, value.shape, node)
                 self.restated.discard(name)
 
-    def _moves(self, name: str) -> bool:
-        """Whether a value is more than integers that were handed in, or what those stand for."""
-        while name not in self.builder.entries and name in self.made:
-            if facts_of(self.made[name]).effect not in SCALE_EFFECTS:
+    def _is_moved(self, name: str) -> bool:
+        """Return whether some node moves elements between the inputs and a value: more than a change of scale."""
+        while name not in self.builder.entries and name in self.producers:
+            if facts_of(self.producers[name]).effect not in SCALE_EFFECTS:
                 return True
-            name = self.made[name].inputs[0]
+            name = self.producers[name].inputs[0]
         return False
 
     def _tail(self, outputs: Sequence[str]) -> tuple[list[Node], list[str], list[str]]:
-        """Nodes of the tail that the outputs need; ONNX values of integers that leave the hardware, and of real numbers
-        for which accumulators leave.
+        """Return the nodes of the tail that the outputs need, the names of the ONNX values whose integers leave the
+        hardware, and those of the real values whose accumulators leave it.
         """
         builder = self.builder
         on_head = {name for node in self.head for name in node.outputs}
@@ -331,12 +346,12 @@ class LoweringState:
         leaving: list[str] = []
         accumulators: list[str] = []
         queue = list(outputs)
-        seen = set()
+        visited = set()
         while queue:
             name = queue.pop(0)
-            if name in seen:
+            if name in visited:
                 continue
-            seen.add(name)
+            visited.add(name)
             value = builder.values.get(name)
             if value is not None and value.is_integers:
                 if value.tensor in builder.tensors and value.tensor not in builder.entries:
@@ -344,9 +359,9 @@ class LoweringState:
                     continue
                 if name in builder.entries:
                     continue  # untouched by the hardware: the host has it
-            node = self.made.get(name)
+            node = self.producers.get(name)
             if node is None or (name in on_head and self.graph.values[name].element_type):
-                continue  # what the head makes is handed over, if its type can be said
+                continue  # what the head makes is handed over, if its element type is known
             if value is not None and not value.is_integers and value.is_linear and name not in self.restated:
                 accumulators.append(name)
                 continue

@@ -1,6 +1,6 @@
 """Network under construction, and the base classes of the values that its streams carry.
 
-A lowering adds hardware nodes here, and gives tensors the order of elements that it needs. The classes of values are in
+A lowering adds hardware nodes to it and sets the order of elements that it needs. The classes of values are in
 ``lower/values/``: a new kind of value is one class in one file there, which overrides methods of ``LoweredValue``.
 
 Layout is an explicit index array. Every hardware tensor has a *base* order; ``where`` maps each flat index of the ONNX
@@ -33,7 +33,7 @@ Bound = Fraction | None
 
 
 class LoweredValue:
-    """Meaning of an ONNX value for the lowering. The defaults are those of a kind that cannot do what is asked.
+    """Meaning of an ONNX value for the lowering. The default methods are those of a kind that supports no operation.
 
     Attributes:
         is_integers: the value consists of the model's own integers, not of real numbers.
@@ -161,12 +161,12 @@ class StreamValue(LoweredValue):
 
     @property
     def has_one_scale(self) -> bool:
-        """Whether integers of all channels stand for the same numbers, which are linear in them, apart from bounds."""
+        """Whether integers of all channels stand for the same numbers, a linear function of them, apart from bounds."""
         return True
 
     @property
     def scale_key(self) -> Hashable | None:
-        """What an integer stands for in every channel, to be compared with other values; None where channels differ."""
+        """Scale of the integers, to be compared with other values; None where channels differ."""
         return None
 
     def numbers(self, integers: np.ndarray) -> np.ndarray:
@@ -236,7 +236,7 @@ class StreamInput:
         onnx_name, shape, dtype: name, shape and numpy dtype of the ONNX value with these integers.
         integer: type of the integers on the stream.
         order: stream position -> flat index in that value, or None while it is free.
-        of: the ONNX value of real numbers that the integers stand for, where only that is one of the model; or empty.
+        of: name of the ONNX value of real numbers that they stand for, if the model has only those; or empty.
     """
 
     onnx_name: str
@@ -249,7 +249,7 @@ class StreamInput:
 
 @dataclass
 class NetworkBuilder:
-    """Collection of hardware nodes and tensors, and of what ONNX values are in hardware.
+    """Collection of hardware nodes and tensors, and of the meaning of ONNX values in hardware.
 
     Attributes:
         graph: the ONNX graph that is lowered.
@@ -257,7 +257,7 @@ class NetworkBuilder:
         pending: ONNX values that hardware makes when they are quantized, by name.
         nodes: hardware nodes, in topological order.
         tensors: types of hardware tensors, by name.
-        grids: what the integers of hardware tensors stand for, where the model says so.
+        grids: grid of the integers of hardware tensors, by name, where the model states it.
         entries: tensors that the host streams in, by name.
     """
 
@@ -270,7 +270,7 @@ class NetworkBuilder:
     entries: dict[str, StreamInput] = field(default_factory=dict)
 
     def obstacle(self, node: Node, k: int = 0) -> Obstacle:
-        """Return the reason why input ``k`` is not what a node needs."""
+        """Return the obstacle that input ``k`` is not of the kind that a node needs."""
         name = node.inputs[k]
         value = self.values.get(name)
         if name in self.pending or (value is not None and not value.is_integers):
@@ -283,7 +283,7 @@ class NetworkBuilder:
         return Obstacle("not-quantized", f"input `{name}` must come from a DequantizeLinear or an operator in hardware")
 
     def define(self, name: str, value: LoweredValue) -> None:
-        """Set what an ONNX value is: on a stream, or pending."""
+        """Set the meaning of an ONNX value: on a stream, or pending."""
         stream = StreamValue.cast(value)
         if stream is None:
             self.pending[name] = value
@@ -308,15 +308,15 @@ class NetworkBuilder:
         return output
 
     @staticmethod
-    def _unique(name: str, taken: set[str]) -> str:
+    def _unique(name: str, used: set[str]) -> str:
         number = 2
         unique = name
-        while unique in taken:
+        while unique in used:
             unique, number = f"{name}#{number}", number + 1
         return unique
 
     def carry_grid(self, source: str, result: str) -> None:
-        """State that the integers of one tensor stand for the same numbers as those of another one."""
+        """Give a result tensor the grid of its source: equal integers stand for equal numbers."""
         if source in self.grids:
             self.grids[result] = self.grids[source]
 
@@ -376,7 +376,7 @@ class NetworkBuilder:
 
         Args:
             shape: shape of the result.
-            layout: layout of its stream; None for one that is like that of the data.
+            layout: layout of its stream; None for the one nearest to the order of the data.
             fill: integer of the new elements.
 
         Raises:
@@ -400,7 +400,7 @@ class NetworkBuilder:
         return replace(result, tensor=self.add(f"{node.label}/rearrange", operator, [value.tensor], node))
 
     def placed(self, value: T, origin: np.ndarray, node: Node, fill: int = 0) -> T:
-        """Build a value of another one's elements; no hardware is added if each of them occurs once.
+        """Build a value of another one's elements; add no hardware if each of them occurs once.
 
         Args:
             origin: flat index in ``value`` of each element, or -1 for ``fill``; it has the shape of the result.
@@ -436,7 +436,7 @@ class NetworkBuilder:
         return self.add(f"{node.label}/flatten", flatten, [tensor], node)
 
     def rows(self, value: T, channels: int, node: Node) -> T:
-        """Build a value [..., channels] as a stream whose pixels are its rows, however they lie in an image."""
+        """Build a value [..., channels] as a stream whose pixels are its rows, in an image of any height and width."""
         rows = value.where.size // channels
         tensor = self.tensors.get(value.tensor)
         fits = tensor is not None and tensor.pixels == rows
@@ -444,7 +444,7 @@ class NetworkBuilder:
         return self.request_layout(value, Layout(shape, np.arange(value.where.size)), node)
 
     def boundary(self, value: StreamValue, onnx_name: str, dtype: np.dtype) -> Boundary:
-        """Return where the integers of an ONNX value leave the hardware, under a name of their own."""
+        """Return the boundary where the integers of a value leave the hardware, with their own ONNX name and dtype."""
         order = self.stream_order(value)
         assert order is not None
         return Boundary(value.tensor, onnx_name, value.shape, dtype, order)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 SCALES_MOVE = "scales-move"
-"""Code of the obstacle that elements of channels with different scales would come to lie in one channel."""
+"""Code of the obstacle that elements of channels with different scales would move into one channel."""
 
 COARSE_TABLE = "coarse-table"
-"""Code of the obstacle that no table is fine enough for a scale."""
+"""Code of the obstacle that no table of numbers is fine enough for a scale."""
 
 PER_PIXEL = "constant-per-pixel"
 """Code of the obstacle that a constant differs between the pixels of a channel."""
@@ -16,10 +16,10 @@ class Obstacle(Exception):
     """Reason why a node cannot become hardware.
 
     Attributes:
-        code: code of the error, for the case that nothing else can be done with the node.
-        message: one sentence: what must be, what was.
-        hint: how to change the model, or empty.
-        needs: name of the value that would have to be quantized, if that would help, or empty.
+        code: code of the error that is reported if the node must be in hardware.
+        message: one sentence: what must be, and what was given.
+        hint: way to change the model, or empty.
+        needs: name of the value that should be quantized to remove the obstacle, or empty.
     """
 
     def __init__(self, code: str, message: str, hint: str = "", needs: str = "") -> None:

@@ -1,6 +1,7 @@
-"""Which ONNX values the tensors of a network hold, and in which order: so golden can be compared with the model.
+"""Provenance of the tensors of a network: their ONNX values, and the order of the elements.
 
-They are the integers themselves, or numbers that integers stand for and that the model does not name.
+Golden is compared with the model by it. A tensor holds the integers of an ONNX value, or integers that the model does
+not name and that stand for real numbers of an ONNX value.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.element_types import BY_NAME
 
 
-def held_values(builder: Builder, tensors: Collection[str]) -> tuple[Boundary, ...]:
-    """Every ONNX value of which one of these tensors has the integers, in the order in which they were lowered.
+def provenance_of(builder: Builder, tensors: Collection[str]) -> tuple[Boundary, ...]:
+    """Return the ONNX values whose integers are in these tensors, in the order in which the values were lowered.
 
-    Values of one layout share their array of places, of which a network has few different ones.
+    Values with the same order share one array, since a network has few different orders.
+
+    Args:
+        tensors: names of the tensors.
     """
     layouts: dict[bytes, np.ndarray] = {}
-    found = []
+    boundaries = []
     for name, value in builder.values.items():
         if value.tensor not in tensors:
             continue
@@ -36,5 +40,5 @@ def held_values(builder: Builder, tensors: Collection[str]) -> tuple[Boundary, .
         dtype = np.dtype(BY_NAME[builder.graph.values[name].element_type].dtype)
         boundary = builder.boundary(value, name, dtype)
         order = layouts.setdefault(sha256(boundary.order.data).digest(), boundary.order)
-        found.append(replace(boundary, order=order, line=line))
-    return tuple(found)
+        boundaries.append(replace(boundary, order=order, line=line))
+    return tuple(boundaries)

@@ -1,7 +1,7 @@
-"""What Quant, BipolarQuant, Trunc and MultiThreshold do: monotone functions from real numbers to those of a grid.
+"""Quantizers of QONNX: Quant, BipolarQuant, Trunc and MultiThreshold as monotone functions to the numbers of a grid.
 
-They are known by name and domain alone, wherever integers have to be found: on the host before the hardware, in it, and
-in constants. All numbers are exact; arrays of them are broadcast to the data, as ONNX does.
+The same functions are used wherever integers are computed: on the host before the hardware, in hardware and in
+constants. All numbers are exact; arrays of them are broadcast to the data, as ONNX does.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from onnx_hw.exact.rounding import Rounding
 from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.onnx.graph.model import Node
 
-WIDEST = 16
-"""Bits of the integers that a quantizer of data may make."""
+MAX_DATA_BITS = 16
+"""Greatest width of the integers of a quantizer of data, in bits."""
 
 ROUNDINGS = {**Rounding.__members__, "HALF_EVEN": Rounding.ROUND}
-"""By the names of QONNX, where a half is always rounded to the even integer, not to an even number of steps."""
+"""Rounding modes by their QONNX names. QONNX rounds a half to the even integer, not to an even number of steps."""
 
-TURNED = {Rounding.FLOOR: Rounding.CEIL, Rounding.CEIL: Rounding.FLOOR}
-"""What a mode is for numbers of the other sign, where it is another one."""
+MIRRORED_ROUNDINGS = {Rounding.FLOOR: Rounding.CEIL, Rounding.CEIL: Rounding.FLOOR}
+"""Rounding modes that become another mode when numbers change their sign, with that other mode."""
 
 Edge = tuple[Fraction, bool]
-"""Number, and whether it belongs to what is beyond it."""
+"""Number at which the next level begins, and whether the number itself belongs to that level."""
 
 Constants = Callable[[str], np.ndarray | None]
-"""A constant by its name: an object array of exact numbers, or None."""
+"""Function from a name to the constant, an object array of exact numbers; None where the value is not constant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +41,8 @@ class Quantizer:
 
     Attributes:
         step, zero_point: object arrays of ``Fraction``; steps are positive.
-        low, high: least and greatest integer; None where only the data says how far they go.
-        falls: a greater number becomes no greater integer; else no smaller one.
+        low, high: least and greatest integer; None where they follow from the data.
+        falls: True for a falling function: a greater number never becomes a greater integer; else never a smaller one.
         axis: axis of the data along which thresholds differ.
     """
 
@@ -61,7 +61,7 @@ class Quantizer:
 
     @property
     def offset(self) -> np.ndarray:
-        """Numbers that the integer 0 stands for, an object array of ``Fraction``."""
+        """Real numbers for which the integer 0 stands, an object array of ``Fraction``."""
         return np.asarray(-self.step * self.zero_point, dtype=object)
 
     @property
@@ -74,31 +74,32 @@ class Quantizer:
         raise NotImplementedError
 
     def one_grid(self) -> Grid:
-        """Return the grid of a quantizer that has one for all channels."""
+        """Return the grid of a quantizer that has the same one for all channels."""
         (step,), (zero,) = self.step.reshape(-1), self.zero_point.reshape(-1)
         return self.grid((step,), (zero,))
 
     def edges(self) -> Sequence[Sequence[Edge]] | None:
-        """Return the numbers from which on each level above the least is reached: one row, or one per index of
-        ``axis``; None for grids.
+        """Return the edges at which the levels above the least begin: one row, or one row per index of ``axis``.
+
+        None for a quantizer with grids.
         """
         return None
 
     def bounded(self, ends: Sequence[Fraction] | None) -> Quantizer:
-        """Return the quantizer with the integers that occur, where only the data says which those are.
+        """Return the quantizer with its range of integers known, where that follows from the data.
 
         Args:
             ends: least and greatest number of every channel of the data; None where they are not known.
 
         Raises:
-            Obstacle: the integers are not known.
+            Obstacle: the range is not known.
         """
         if self.low is None or self.high is None:
             raise Obstacle("range-unknown", "the data of a Trunc must be integers of a scale")
         return self
 
     def fill(self, number: Fraction | float) -> int | None:
-        """Return the integer of a number, which may be infinite; None where that depends on the channel."""
+        """Return the integer of a number, which may be infinite; None where it differs between channels."""
         assert self.low is not None and self.high is not None
         if isinstance(number, float):
             return self.high if (number > 0) != self.falls else self.low
@@ -106,20 +107,20 @@ class Quantizer:
         return integers.pop() if len(integers) == 1 else None
 
     def integers(self, number: Fraction) -> set[int]:
-        """Return the integers that a number becomes in some channel."""
+        """Return the set of integers that a number becomes in the channels."""
         raise NotImplementedError
 
     def turned(self) -> Quantizer:
-        """Return the quantizer that makes the same integers of the data with the other sign."""
+        """Return the quantizer that makes the same integers of the negated data."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rounded(Quantizer):
-    """Quantizer whose integer is the one next to ``real / step + zero_point``.
+    """Quantizer that rounds ``real / step + zero_point``.
 
     Attributes:
-        rounding: mode that says which integer is next.
+        rounding: rounding mode.
     """
 
     rounding: Rounding
@@ -139,47 +140,49 @@ class Rounded(Quantizer):
 
 @dataclass(frozen=True, kw_only=True)
 class Counted(Quantizer):
-    """Quantizer whose integer is the number of thresholds that are reached (or, where it falls, that are not reached).
+    """Quantizer that counts the thresholds that a number reaches (where it falls, those that it does not reach).
 
     The least integer is 0, and there is one step.
 
     Attributes:
         thresholds: (1 or channels, high) object array of ``Fraction``, ascending along a row; channels along ``axis``.
-        taken: whether a number that equals a threshold reaches it.
+        includes_edge: whether a number that equals a threshold reaches it.
     """
 
     thresholds: np.ndarray
-    taken: bool = True
+    includes_edge: bool = True
 
     def edges(self) -> Sequence[Sequence[Edge]]:
         assert not self.falls
-        return [[(Fraction(number), self.taken) for number in row] for row in self.thresholds]
+        return [[(Fraction(number), self.includes_edge) for number in row] for row in self.thresholds]
 
     def integers(self, number: Fraction) -> set[int]:
         return {self.integer(row, number) for row in self.thresholds}
 
     def integer(self, row: np.ndarray, number: Fraction) -> int:
-        """Return what a number becomes, by one row of the thresholds."""
-        reached = sum(edge < number or (self.taken and edge == number) for edge in row)
+        """Return the integer that a number becomes by one row of the thresholds."""
+        reached = sum(edge < number or (self.includes_edge and edge == number) for edge in row)
         return len(row) - reached if self.falls else reached
 
     def turned(self) -> Counted:
-        return replace(self, thresholds=-self.thresholds[:, ::-1], taken=not self.taken, falls=not self.falls)
+        return replace(
+            self, thresholds=-self.thresholds[:, ::-1], includes_edge=not self.includes_edge, falls=not self.falls
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Truncated(Quantizer):
-    """Quantizer of integers of a scale, which it divides by a power of two; each of the numbers is one.
+    """Quantizer that divides integers with a scale by a power of two; its data are multiples of that scale.
 
     Attributes:
-        given: step of the data's integers.
-        given_zero: their zero point.
+        input_step: step of the integers of the data.
+        input_zero: zero point of the integers of the data.
         ratio: divisor.
         rounding: rounding mode of the quotient.
     """
 
-    given: Fraction
-    given_zero: Fraction
+    input_step: Fraction
+    input_zero: Fraction
     ratio: Fraction
     rounding: Rounding
 
@@ -188,11 +191,11 @@ class Truncated(Quantizer):
         return [[self.edge(k) for k in range(self.low + 1, self.high + 1)]]
 
     def edge(self, k: int) -> Edge:
-        """Return the real number from which on the quotient is ``k`` or more, and whether that number belongs to it."""
+        """Return the real number at which quotients of ``k`` or more begin, and whether it is one of them."""
         edge = (k - Fraction(self.rounding.halves_below(k), 2)) * self.ratio
-        taken = bool(self.rounding.takes_edge(k, 0))
-        integer = ceil(edge) if taken else floor(edge) + 1
-        return (integer - Fraction(1, 2) - self.given_zero) * self.given, integer % 2 == 0
+        includes_edge = bool(self.rounding.takes_edge(k, 0))
+        integer = ceil(edge) if includes_edge else floor(edge) + 1
+        return (integer - Fraction(1, 2) - self.input_zero) * self.input_step, integer % 2 == 0
 
     def bounded(self, ends: Sequence[Fraction] | None) -> Quantizer:
         if (self.low is not None and self.high is not None) or ends is None:
@@ -205,23 +208,28 @@ class Truncated(Quantizer):
         return {min(max(self.integer(number), self.low), self.high)}
 
     def integer(self, number: Fraction) -> int:
-        """Return what a real number becomes, apart from bounds."""
-        given = Rounding.ROUND.integer(number / self.given + self.given_zero, 0)
-        return self.rounding.integer(given / self.ratio, 0)
+        """Return the integer that a real number becomes, without bounds."""
+        operand = Rounding.ROUND.integer(number / self.input_step + self.input_zero, 0)
+        return self.rounding.integer(operand / self.ratio, 0)
 
 
-def snapping_of(node: Node, rank: int, constants: Constants) -> Quantizer:
-    """What a node does to data of a rank.
+def quantizer_of(node: Node, rank: int, constants: Constants) -> Quantizer:
+    """Return the quantizer of a QONNX node.
+
+    Args:
+        node: the node.
+        rank: number of axes of its data.
+        constants: constants of the graph.
 
     Raises:
-        Obstacle: its parameters are not constant, or no monotone function of real numbers follows from them.
+        Obstacle: the parameters are not constant, or do not give a monotone function of real numbers.
     """
-    return _KINDS[node.op_type](_Parameters(node, rank, constants))
+    return _QUANTIZERS[node.op_type](_Parameters(node, rank, constants))
 
 
 @dataclass(frozen=True)
 class _Parameters:
-    """What a node has beside its data, which is of a rank."""
+    """Parameters of a node: its attributes, and its inputs apart from the data, which has ``rank`` axes."""
 
     node: Node
     rank: int
@@ -250,8 +258,8 @@ class _Parameters:
         widths = set(self.array(k, what).reshape(-1))
         width = widths.pop()
         if widths or width != int(width) or width < 1:
-            said = ", ".join(str(float(number)) for number in sorted({*widths, width}))
-            raise Obstacle("bit-width", f"the {what} of a {self.node.op_type} must be one whole number, not {said}")
+            listed = ", ".join(str(float(number)) for number in sorted({*widths, width}))
+            raise Obstacle("bit-width", f"the {what} of a {self.node.op_type} must be one whole number, not {listed}")
         return int(width)
 
     def rounding(self, default: str) -> Rounding:
@@ -270,62 +278,65 @@ class _Parameters:
         return low, (1 << (bits - 1)) - 1 if signed else (1 << bits) - 1 - narrow
 
 
-def _quant(given: _Parameters) -> Quantizer:
-    zero, bits, rounding = given.array(2, "zero point"), given.bits(3), given.rounding("ROUND")
-    if bits == 1 and given.flag("signed", 1):
-        return _bipolar_of(given.step(1), zero)
-    low, high = given.bounds(bits)
+def _quant(parameters: _Parameters) -> Quantizer:
+    zero, bits, rounding = parameters.array(2, "zero point"), parameters.bits(3), parameters.rounding("ROUND")
+    if bits == 1 and parameters.flag("signed", 1):
+        return _bipolar_of(parameters.step(1), zero)
+    low, high = parameters.bounds(bits)
     if low >= high:
-        raise Obstacle("bit-width", f"a narrow {given.node.op_type} must have 2 bits at least, not 1")
-    scale = given.array(1, "scale")
-    if (scale < 0).all():  # the same numbers by integers of the other sign
-        rounding = TURNED.get(rounding, rounding)
+        raise Obstacle("bit-width", f"a narrow {parameters.node.op_type} must have 2 bits at least, not 1")
+    scale = parameters.array(1, "scale")
+    if (scale < 0).all():  # negated integers give the same numbers
+        rounding = MIRRORED_ROUNDINGS.get(rounding, rounding)
         step, zero = np.asarray(-scale, dtype=object), np.asarray(-zero, dtype=object)
         return Rounded(step=step, zero_point=zero, low=-high, high=-low, rounding=rounding)
-    return Rounded(step=given.step(1), zero_point=zero, low=low, high=high, rounding=rounding)
+    return Rounded(step=parameters.step(1), zero_point=zero, low=low, high=high, rounding=rounding)
 
 
-def _bipolar(given: _Parameters) -> Quantizer:
-    return _bipolar_of(given.step(1), np.array(Fraction(0), dtype=object))
+def _bipolar(parameters: _Parameters) -> Quantizer:
+    return _bipolar_of(parameters.step(1), np.array(Fraction(0), dtype=object))
 
 
 def _bipolar_of(step: np.ndarray, zero: np.ndarray) -> Quantizer:
-    """−1 and 1 as 0 and 1: two steps apart. What is ½ and more becomes 1."""
+    """Return the quantizer to the integers 0 and 1, which stand for −1 and 1 and are two steps apart.
+
+    A quotient of ½ or more becomes 1.
+    """
     middle = np.asarray((zero + 1) * Fraction(1, 2), dtype=object)
     doubled = np.asarray(step * Fraction(2), dtype=object)
     return Rounded(step=doubled, zero_point=middle, low=0, high=1, rounding=Rounding.HALF_UP)
 
 
-def _trunc(given: _Parameters) -> Quantizer:
-    (scale,), zero = given.step(1).reshape(-1)[:1], given.number(2, "zero point")
-    given.number(1, "scale")
+def _trunc(parameters: _Parameters) -> Quantizer:
+    (scale,), zero = parameters.step(1).reshape(-1)[:1], parameters.number(2, "zero point")
+    parameters.number(1, "scale")
     low: int | None = None
     high: int | None = None
-    if given.node.version < 2:
-        ratio = Fraction(2) ** (given.bits(3, "input bit width") - given.bits(4, "output bit width"))
+    if parameters.node.version < 2:
+        ratio = Fraction(2) ** (parameters.bits(3, "input bit width") - parameters.bits(4, "output bit width"))
         out, out_zero = scale, zero
     else:
-        given.number(4, "output scale")
-        (out,) = given.step(4, "output scale").reshape(-1)
+        parameters.number(4, "output scale")
+        (out,) = parameters.step(4, "output scale").reshape(-1)
         with np.errstate(all="ignore"):  # as the operator computes it
             shift = np.rint(np.log2(np.float32(float(out)) / np.float32(float(scale))))
         ratio = Fraction(2) ** int(shift)
         out_zero = zero / ratio
-        low, high = given.bounds(given.bits(5, "output bit width"))
+        low, high = parameters.bounds(parameters.bits(5, "output bit width"))
     return Truncated(
         step=_array(out),
         zero_point=_array(out_zero),
         low=low,
         high=high,
-        given=scale,
-        given_zero=zero,
+        input_step=scale,
+        input_zero=zero,
         ratio=ratio,
-        rounding=given.rounding("FLOOR"),
+        rounding=parameters.rounding("FLOOR"),
     )
 
 
-def _multi_threshold(given: _Parameters) -> Quantizer:
-    thresholds = given.array(1, "thresholds")
+def _multi_threshold(parameters: _Parameters) -> Quantizer:
+    thresholds = parameters.array(1, "thresholds")
     if thresholds.ndim != 2 or not thresholds.size:
         raise Obstacle("thresholds", f"thresholds must be (channels, steps), not {list(thresholds.shape)}")
     unsorted = np.flatnonzero((thresholds[:, 1:] < thresholds[:, :-1]).any(axis=1))
@@ -333,17 +344,17 @@ def _multi_threshold(given: _Parameters) -> Quantizer:
         raise Obstacle(
             "thresholds-not-sorted",
             f"the thresholds of every channel must ascend, not fall as those of channel {unsorted[0]} do",
-            "sort them: as many are reached in any order",
+            "sort them: the number of thresholds that are reached does not depend on their order",
         )
     scale, bias = (
-        Fraction(float(np.float32(given.node.attributes.get(name, default))))
+        Fraction(float(np.float32(parameters.node.attributes.get(name, default))))
         for name, default in (("out_scale", 1.0), ("out_bias", 0.0))
     )
     if not scale:
         raise Obstacle("scale", "the out_scale of a MultiThreshold must not be 0")
-    layout = given.node.attributes.get("data_layout", "NCHW")
+    layout = parameters.node.attributes.get("data_layout", "NCHW")
     layout = layout.decode() if isinstance(layout, bytes) else layout
-    last = layout == "NHWC" or given.rank not in (2, 4)
+    last = layout == "NHWC" or parameters.rank not in (2, 4)
     least = bias + (scale * thresholds.shape[1] if scale < 0 else 0)
     return Counted(
         step=_array(abs(scale)),
@@ -351,7 +362,7 @@ def _multi_threshold(given: _Parameters) -> Quantizer:
         low=0,
         high=thresholds.shape[1],
         thresholds=thresholds,
-        axis=given.rank - 1 if last else 1,
+        axis=parameters.rank - 1 if last else 1,
         falls=scale < 0,
     )
 
@@ -362,7 +373,7 @@ def _array(number: Fraction) -> np.ndarray:
     return array
 
 
-_KINDS: Mapping[str, Callable[[_Parameters], Quantizer]] = {
+_QUANTIZERS: Mapping[str, Callable[[_Parameters], Quantizer]] = {
     "Quant": _quant,
     "IntQuant": _quant,
     "BipolarQuant": _bipolar,

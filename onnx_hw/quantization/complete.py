@@ -21,8 +21,8 @@ import numpy as np
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.network import Network
-from onnx_hw.lower.dry_run import stand_in
-from onnx_hw.lower.lower_model import LoweringState, import_prepared
+from onnx_hw.lower.dry_run import add_stand_in
+from onnx_hw.lower.lower_model import LoweringState, lower_prepared
 from onnx_hw.lower.obstacle import COARSE_TABLE, Obstacle
 from onnx_hw.lower.values.constant import QuantizedConstant
 from onnx_hw.messages.errors import UserError
@@ -59,7 +59,7 @@ def complete_and_lower(
         UserError: every obstacle, with the nodes' own names; a value is not finite during calibration.
     """
     try:
-        return import_prepared(model), model, {}
+        return lower_prepared(model), model, {}
     except UserError:
         floats = cast_to_float32(model)
         missing = find_missing_integers(floats)
@@ -71,7 +71,7 @@ def complete_and_lower(
     refuse("model", faults_of_folded(completed), "insert_quantization")
     chosen = {name: _describe(grids[name], spans[name]) for name in missing.values}
     chosen |= {name: f"{scheme.weight_precision(label).bits} bits" for label, name in missing.weights.items()}
-    return import_prepared(completed), completed, chosen
+    return lower_prepared(completed), completed, chosen
 
 
 @dataclass(frozen=True)
@@ -174,19 +174,19 @@ class _Assuming(LoweringState):
                 ones = np.ones(constants[name].shape, dtype=np.int64)
                 self.builder.constants[name] = QuantizedConstant(ones, (Fraction(1),))
         joins = facts.effect in (Effect.ADDS, Effect.SCALES, Effect.JOINS) and self._reads_stream(node)
-        if (is_product(node) or joins) and self.of_host.isdisjoint(node.outputs):
+        if (is_product(node) or joins) and self.head_values.isdisjoint(node.outputs):
             for name in node.inputs:
                 known = self.graph.values.get(name)
                 if known is not None and known.element_type == "float" and self._is_raw(name):
                     with suppress(Obstacle):
-                        stand_in(self.builder, name)
+                        add_stand_in(self.builder, name)
                         self.assumed.append(name)
                         self.entering.add(name)
 
     def _is_raw(self, name: str) -> bool:
         """Say whether a value is on the host and is not quantized there."""
         tables = (self.graph.constants, self.builder.constants, self.builder.values, self.builder.pending)
-        return name not in self.why_not.on_tail and not any(name in table for table in tables)
+        return name not in self.diagnosis.on_tail and not any(name in table for table in tables)
 
     def _to_tail(self, node: Node, obstacle: Obstacle | None) -> None:
         name = "" if obstacle is None else obstacle.needs
@@ -194,7 +194,7 @@ class _Assuming(LoweringState):
             self._lower(node)
             return
         if obstacle is not None and obstacle.code == COARSE_TABLE:  # the numbers of a stand-in say nothing of scales
-            stand_in(self.builder, node.outputs[0])
+            add_stand_in(self.builder, node.outputs[0])
             return
         if name in self.before_products and name not in (*node.inputs, *self.behind):
             self.behind.append(name)
@@ -208,5 +208,5 @@ class _Assuming(LoweringState):
             return False
         self.assumed.append(name)
         self.builder.pending.pop(name, None)
-        stand_in(self.builder, name)
+        add_stand_in(self.builder, name)
         return True

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from onnx_hw.lower.host_prefix import is_obstacle, values_of_head
+from onnx_hw.lower.host_prefix import must_stay_on_host, values_of_head
 from onnx_hw.messages.invariants import refuse
 from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.onnx.canonicalize.cast_to_float32 import cast_to_float32
@@ -148,7 +148,7 @@ def _quantized(model: Model, ranges: RangeSource, scheme: Scheme) -> Model:
 
 def _points(model: Model, scheme: Scheme) -> tuple[Collection[str], Collection[str]]:
     """Return the values that the host computes first, and the values that get integers."""
-    head = values_of_head(model.graph, lambda node: is_obstacle(node, model.graph))
+    head = values_of_head(model.graph, lambda node: must_stay_on_host(node, model.graph))
     return head, sorted(choose_quantized_values(model, head, outputs=scheme.output is OutputKind.INT8))
 
 

@@ -311,7 +311,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     "the host forgets the bias": (
         float_end,
         calling(
-            host_dequantize.ScaleOnHost,
+            host_dequantize.HostDequantizer,
             "_constant",
             lambda original, self, name, what, value: original(self, name, what, replace(value, offset=(0,))),
         ),

@@ -13,7 +13,7 @@ from onnx_hw.lower.network_builder import IntegerStream, LoweredValue
 from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.constants import is_constant
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.quantizers import WIDEST, Quantizer, snapping_of
+from onnx_hw.lower.quantizers import MAX_DATA_BITS, Quantizer, quantizer_of
 from onnx_hw.lower.values.constant import QuantizedConstant
 from onnx_hw.lower.values.per_channel import per_channel
 from onnx_hw.lower.values.quantized_by import quantized_by
@@ -30,11 +30,11 @@ def _lower(builder: Builder, node: Node) -> None:
     value = builder.operand(node)
     if value.is_integers:
         raise builder.obstacle(node)
-    snapping = snapping_of(node, len(value.shape), builder.exact_constant)
+    snapping = quantizer_of(node, len(value.shape), builder.exact_constant)
     if not snapping.has_one_grid:
         value = value.for_channel_grids(builder, node)
     snapping = snapping.bounded(value.ends(builder))
-    if snapping.dtype.bits > WIDEST:
+    if snapping.dtype.bits > MAX_DATA_BITS:
         builder.values[node.outputs[0]] = _unchanged(builder, node, value, snapping)
     else:
         builder.values[node.outputs[0]] = real_numbers_of(
@@ -73,12 +73,12 @@ def snapped_on_host(builder: Builder, node: Node) -> Quantizer:
     Raises:
         Obstacle: Its integers have no bounds, or too many bits for the hardware.
     """
-    snapping = snapping_of(node, len(builder.shape(node.inputs[0])), builder.exact_constant)
+    snapping = quantizer_of(node, len(builder.shape(node.inputs[0])), builder.exact_constant)
     if snapping.low is None or snapping.high is None:
         raise Obstacle(
             "range-unknown", f"a {node.op_type} before the hardware must have bounds, as it has since version 2"
         )
-    if snapping.dtype.bits > WIDEST:
+    if snapping.dtype.bits > MAX_DATA_BITS:
         raise _too_wide(node, snapping)
     return snapping
 
@@ -111,7 +111,7 @@ def snapped_constant(builder: Builder, node: Node) -> QuantizedConstant:
     """
     exact = builder.exact_constant(node.inputs[0])
     assert exact is not None, "the data are constant"
-    snapping = snapping_of(node, exact.ndim, lambda name: _absolute(builder, node, name))
+    snapping = quantizer_of(node, exact.ndim, lambda name: _absolute(builder, node, name))
     arguments = [_floats(builder, name) for name in node.inputs]
     (result,) = compute(node, arguments)
     numbers = np.array(fractions(result), dtype=object).reshape(result.shape)
@@ -143,7 +143,7 @@ def _floats(builder: Builder, name: str) -> np.ndarray:
 
 
 def _too_wide(node: Node, snapping: Quantizer) -> Obstacle:
-    message = f"data must be quantized to {WIDEST} bits at most; this {node.op_type} has {snapping.dtype.bits}"
+    message = f"data must be quantized to {MAX_DATA_BITS} bits at most; this {node.op_type} has {snapping.dtype.bits}"
     return Obstacle("bit-width", message)
 
 
