@@ -41,7 +41,7 @@ class ChannelSteps:
     Attributes:
         quantizer: the quantizer, whose least and greatest integer are known.
         grid: its grids, with a step and a zero point per channel; None for thresholds.
-        edges: numbers from which on each level above the least is reached: one row, or one per channel of the stream.
+        edges: edges at which the levels above the least begin: one row, or one row per channel of the stream.
     """
 
     quantizer: Quantizer
@@ -63,7 +63,7 @@ class ChannelSteps:
         return ChannelSteps(quantizer, None, rows)
 
     def integers(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the integers of numbers: (1 or channels, n) float64 to int64, of as many channels or more."""
+        """Return the integers of numbers: (1 or channels, n) float64 to int64, by channel where those differ."""
         if self.grid is not None:
             channels = max(len(numbers), self.grid.channels)
             return self.grid.integers(np.broadcast_to(numbers, (channels, numbers.shape[1])))
@@ -72,7 +72,7 @@ class ChannelSteps:
             for number, included in self.edges[k % len(self.edges)]:
                 row = numbers[k % len(numbers)]
                 count += row >= float(number) if included else row > float(number)
-        assert self.quantizer.low is not None  # known since the data is
+        assert self.quantizer.low is not None  # ``bounded`` has set it
         return self.quantizer.low + counts
 
     def operator(self, operand: Tensor, numbers: LinearNumbers) -> Operator:
@@ -84,7 +84,7 @@ class ChannelSteps:
 
 
 def requantize_per_channel(operand: Tensor, numbers: LinearNumbers, grid: Grid) -> Operator:
-    """Return the operator for grids; bounds of the numbers become bounds of the integers, per channel if need be."""
+    """Return the operator for grids; bounds of the numbers become bounds of the integers, per channel if necessary."""
     low = -inf if numbers.low is None else numbers.low
     high = inf if numbers.high is None else numbers.high
     bounds = [(grid.integer(low, k), grid.integer(high, k)) for k in range(grid.channels)]
@@ -101,7 +101,12 @@ def requantize_per_channel(operand: Tensor, numbers: LinearNumbers, grid: Grid) 
 def _staircase(
     operand: Tensor, numbers: LinearNumbers, rows: Sequence[Sequence[Edge]], low: int, quantizer: Quantizer
 ) -> Staircase:
-    """Return the operator whose steps are at the integers from which on edges are reached."""
+    """Return the operator whose thresholds are the integers at which the edges are reached.
+
+    Args:
+        rows: edges in ascending order: one row, or one row per channel.
+        low: least integer of the result.
+    """
     first, last = operand.range
     lines = numbers.lines()
     count = max(len(lines), len(rows))
@@ -123,8 +128,8 @@ def _first_beyond(edge: Edge, slope: Fraction, offset: Fraction, numbers: Linear
     if (high is not None and not _is_beyond(high, edge)) or slope == 0:
         return last + 1
     number, included = edge
-    place = (number - offset) / slope
-    return min(max(ceil(place) if included else floor(place) + 1, first), last + 1)
+    crossing = (number - offset) / slope
+    return min(max(ceil(crossing) if included else floor(crossing) + 1, first), last + 1)
 
 
 def _is_beyond(number: Fraction, edge: Edge) -> bool:

@@ -1,4 +1,4 @@
-"""Bounds on real numbers, which the quantizer that follows absorbs."""
+"""Bounds of real numbers, which become bounds of the quantizer that follows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Clipped(LoweredValue):
     """Real numbers with bounds.
 
     Attributes:
-        low, high: bounds, or None.
+        low, high: least and greatest number; None for no bound.
     """
 
     low: Bound = None
@@ -32,7 +32,7 @@ class Clipped(LoweredValue):
         return self.low is not None or self.high is not None
 
     def clip(self, low: Bound, high: Bound) -> Self:
-        """Return ``min(max(value, low), high)``: the bounds so far pass through it like every value."""
+        """Return ``min(max(value, low), high)``: it applies to the present bounds like to every number."""
 
         def bounded(value: Fraction) -> Fraction:
             value = value if low is None else max(value, low)
@@ -58,13 +58,13 @@ class Clipped(LoweredValue):
 
 
 def narrowed(builder: NetworkBuilder, node: Node, grid: Grid) -> Grid:
-    """Return a grid with the type whose integers it uses, all of them: a clip to 6 bits, say, has no ONNX type.
+    """Return a grid with a narrower type if it uses all integers of that type: clipping to 6 bits has no ONNX type.
 
-    A node that reads the integers of a QuantizeLinear as they are, such as a Pad, may need others of the model's type.
-    The grid stays as it is for such a reader.
+    A node that reads the integers of a QuantizeLinear directly, such as a Pad, may need other integers of the model's
+    type. The grid does not change for such a reader.
 
     Args:
-        node: the quantizer whose grid it is.
+        node: the quantizer with that grid.
     """
     used = Int.holding(grid.low, grid.high)
     if (used.signed, used.min, used.max) != (grid.dtype.signed, grid.low, grid.high) or used == grid.dtype:

@@ -1,4 +1,4 @@
-"""Tensors one behind the other, each with a scale of its own: each is quantized to the scale of the whole."""
+"""Concatenation of tensors with a scale each: every part is quantized to the scale of the whole."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from onnx_hw.ops.concat import Concat
 
 @dataclass(frozen=True)
 class PendingConcat(Clipped):
-    """Real numbers of tensors one behind the other along an axis.
+    """Concatenation of real numbers along an axis.
 
     Attributes:
-        parts: the tensors.
+        parts: the values that are concatenated.
         axis: axis of their ONNX shapes.
         shape: shape of the whole.
     """
@@ -45,8 +45,10 @@ class PendingConcat(Clipped):
         return concatenated(builder, node, parts, self.axis, self.shape)
 
     def on_stream(self, builder: NetworkBuilder, node: Node) -> Real | None:
-        """Build real numbers with a scale per channel; None where parts have bounds, or channels those of several
-        parts.
+        """Build real numbers with a scale per channel.
+
+        None where a part has bounds or is not a complete image of linear numbers, or the parts are not concatenated
+        along the channels.
         """
         reals = [part for part in self.parts if isinstance(part, Real) and part.is_complete]
         parts = [part.unclipped(builder, node) for part in reals]
@@ -67,14 +69,14 @@ class PendingConcat(Clipped):
 
 
 def concatenated(builder: NetworkBuilder, node: Node, parts: Sequence[T], axis: int, shape: tuple[int, ...]) -> T:
-    """Build the concatenation of values with one scale; all are laid out like the first one whose order is fixed.
+    """Build the concatenation of values with one scale; all get the order of the first one whose order is fixed.
 
     Args:
         axis: axis of their ONNX shapes.
         shape: shape of the whole.
 
     Raises:
-        Obstacle: the axis is outside those of the stream.
+        Obstacle: the axis is not an axis of the stream.
     """
     axes = common_axes(builder, parts)
     layouts = [layout_of_axes(part.shape, axes) for part in parts]

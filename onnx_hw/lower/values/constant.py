@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class QuantizedConstant:
-    """Constant as it is stored: ``scale · (integers − zero_point)`` along an axis.
+    """Constant ``scale · integers`` with scales along an axis.
 
     Attributes:
         integers: int64, in the constant's shape, with the zero point already subtracted.

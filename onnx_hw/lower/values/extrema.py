@@ -1,4 +1,4 @@
-"""Maxima or minima of another value's numbers, taken of its integers: integers of a scale have the numbers' order."""
+"""Maxima or minima of a value, computed on its integers: with a common scale they have the order of the numbers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from onnx_hw.onnx.graph.model import Node
 
 @dataclass(frozen=True)
 class PendingExtrema(LoweredValue):
-    """Real numbers of which each is the greatest or the least of some of another value's.
+    """Maxima or minima of groups of numbers of another value.
 
     Attributes:
         value: the other value.
         shape: shape of the result.
-        of_stream: (builder, what ``value`` became on a stream) to the extrema of those.
+        of_stream: function from the builder and the quantized ``value`` on a stream to the extrema of its integers.
     """
 
     value: LoweredValue
@@ -38,7 +38,7 @@ class PendingExtrema(LoweredValue):
         return self.value.streams()
 
     def clip(self, low: Bound, high: Bound) -> PendingExtrema:
-        """Return ``min(max(value, low), high)``: it makes no difference whether before or after."""
+        """Return ``min(max(value, low), high)``: clipping commutes with maxima and minima."""
         return replace(self, value=self.value.clip(low, high))
 
     def quantized(self, builder: NetworkBuilder, node: Node, grid: Grid) -> IntegerStream:
@@ -53,13 +53,15 @@ class PendingExtrema(LoweredValue):
 def extrema_of(
     builder: NetworkBuilder, node: Node, kind: str, parts: tuple[StreamNumbers, ...], shape: tuple[int, ...], name: str
 ) -> PendingExtrema:
-    """Return the greatest or the least of tensors of one shape, once they are quantized.
+    """Return the pending maximum or minimum, element by element, of values of one shape.
 
-    They travel one behind the other, pixel by pixel, as if each pixel were ``len(parts)`` pixels side by side: a pool
-    finds the greatest or the least of those.
+    Their pixels alternate on one stream, as if each pixel were ``len(parts)`` pixels next to each other: a pool
+    computes the maximum or minimum of those.
 
     Args:
         kind: ``max`` or ``min``.
+        parts: the values.
+        shape: shape of each of them, and of the result.
         name: name of the hardware node.
     """
     axis = common_axes(builder, parts)[-1]

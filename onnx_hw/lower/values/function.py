@@ -21,13 +21,16 @@ from onnx_hw.lower.values.stream_numbers import StreamNumbers
 from onnx_hw.onnx.graph.model import Node
 
 MAX_ORDER_ARGUMENTS = 1 << 20
-"""Greatest number of arguments for which it is checked that a function rises."""
+"""Greatest number of arguments of a function that is checked for being monotone."""
 
 MAX_STEP_BITS = 12
-"""Greatest width of the integers of a function that has a step for each; those of a leak cost less as two lines."""
+"""Greatest width, in bits, of the integers of a function with a step for each.
+
+For wider integers the two lines of a LeakyRelu cost less.
+"""
 
 Pieces = tuple[tuple[tuple[Fraction, ...], tuple[Fraction, ...]], ...]
-"""Slopes and offsets of several lines, as those of ``Real``."""
+"""Slopes and offsets of several lines, as in ``Real``."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class FunctionValue(StreamNumbers):
 
     Attributes:
         function: integers (1 or channels, n) to float64 (1 or channels, n), with the bounds of the value.
-        pieces: the lines whose greatest number each number is, apart from bounds; or empty.
+        pieces: lines whose maximum is the function, apart from bounds; or empty.
     """
 
     function: Callable[[np.ndarray], np.ndarray] = field(repr=False)
@@ -78,7 +81,7 @@ class FunctionValue(StreamNumbers):
         self, builder: NetworkBuilder, node: Node, shape: tuple[int, ...], layout: Layout, source: np.ndarray
     ) -> Self:
         if self.differs_by_channel(builder):
-            raise builder.obstacle(node)  # the channels' functions would have to move along
+            raise builder.obstacle(node)  # the functions differ by channel, and cannot move with the elements
         return super().moved_by(builder, node, shape, layout, source)
 
     def quantized_within(self, builder: NetworkBuilder, node: Node, grid: Grid) -> IntegerStream:
@@ -103,8 +106,8 @@ class FunctionValue(StreamNumbers):
     def as_summands(self, builder: NetworkBuilder, node: Node, *, zeros: bool) -> Real:
         if self.partial:
             raise builder.obstacle(node)
-        fine = tabled(builder, node, self)
-        if fine is None:
+        real = tabled(builder, node, self)
+        if real is None:
             first, last = builder.materialize(self).range
             raise too_many_arguments(builder, node, self, last - first + 1)
-        return fine
+        return real

@@ -1,4 +1,4 @@
-"""Functions of the integers on a stream as hardware: steps where the function rises, else an exact table."""
+"""Hardware for functions of the integers on a stream: steps where the function rises, else an exact table."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from onnx_hw.ops.requantize import Staircase
 from onnx_hw.ops.tensor import Tensor
 
 FINE_TABLE_BITS, FINEST_TABLE_BITS = 20, 26
-"""Widths of the integers of a function that is summed up: with the first, a mean of them is off by at most 2^-19 of the
-greatest. The table has more bits, up to the second, where that is too much for the integers that the mean becomes."""
+"""Usual and greatest width, in bits, of the integers of a table whose numbers are summed up.
+
+With the first, the error of a mean is at most 2^-19 of the greatest number. The table has more bits, up to the second,
+where that error is too large for the quantizer of the mean.
+"""
 
 TABLE_STEP_EXPONENT = 12
-"""A table's numbers are multiples of 2^-12 of the step that they are rounded to, or of less."""
+"""Negative exponent of the resolution: a table has multiples of 2^-12 of the next quantizer's step, or finer ones."""
 
 MAX_STEP_EXPONENT = 1 << 20
-"""Exponent of a step that any number is fine enough for."""
+"""Exponent of a step for which every table is fine enough."""
 
 UNCHANGED = frozenset((Effect.KEEPS, Effect.JOINS, Effect.BOUNDS, Effect.ADDS))
 """Effects of operators that leave the numbers, and their errors, as they are."""
@@ -55,14 +58,14 @@ def integers_of_function(
     """Build integers that are a function of a value's numbers.
 
     Args:
-        onto: function of (1 or channels, n) float64, of which each is a number, to integers, of as many channels or
-            more.
+        onto: function from (1 or channels, n) float64, without NaN, to integers, with one row per channel where they
+            differ.
         dtype: type of these integers.
-        rises: a greater integer of the value surely stands for no smaller number.
+        rises: True where a greater integer of the value is known never to stand for a smaller number.
         name, output: names of the hardware node and its tensor.
 
     Raises:
-        Obstacle: the function has too many arguments, or is not a number for one of them.
+        Obstacle: the function has too many arguments, or is NaN for one of them.
     """
     operand = builder.materialize(value)
     first, last = operand.range
@@ -82,8 +85,10 @@ def integers_of_function(
     if values.size > MAX_FUNCTION_ARGUMENTS:
         raise too_many_arguments(builder, node, value, values.size)
     if np.isnan(values).any():
-        at = first + int(np.argwhere(np.isnan(values))[0][1])
-        raise Obstacle("not-a-number", f"`{node.inputs[0]}` must be a number for every integer; it is NaN for {at}")
+        argument = first + int(np.argwhere(np.isnan(values))[0][1])
+        raise Obstacle(
+            "not-a-number", f"`{node.inputs[0]}` must be a number for every integer; it is NaN for {argument}"
+        )
     integers = onto(np.broadcast_to(values, (len(values), count)))
     operator = _cheapest_operator(operand, integers, dtype)
     if operator is None:
@@ -95,17 +100,17 @@ def integers_of_function(
 def _rising_steps(
     operand: Tensor, numbers: Callable[[np.ndarray], np.ndarray], onto: Callable[[np.ndarray], np.ndarray], dtype: Int
 ) -> Staircase:
-    """Return the steps of a function that rises, each found by bisection: it has too many arguments to try all."""
+    """Return the steps of a rising function by bisection, since it has too many arguments to compute them all."""
     first, last = operand.range
     ends = onto(numbers(np.array([[first, last]])))
     low, high = int(ends.min()), int(ends.max())
     levels = np.arange(low + 1, high + 1)
-    below, above = (np.full((len(ends), levels.size), at) for at in (first - 1, last + 1))
+    below, above = (np.full((len(ends), levels.size), end) for end in (first - 1, last + 1))
     while (above - below > 1).any():
         middle = np.maximum((below + above) // 2, first)
         is_reached = onto(numbers(middle)) >= levels
         below, above = np.where(is_reached, below, middle), np.where(is_reached, middle, above)
-    above = np.maximum.accumulate(above, axis=1)  # the last digit of a double may fall where the function rises
+    above = np.maximum.accumulate(above, axis=1)  # float64 rounding may make a rising function fall by its last bit
     return Staircase(operand, Steps(first, last, low, high, above), dtype)
 
 
@@ -126,10 +131,13 @@ def _cheapest_operator(operand: Tensor, integers: np.ndarray, dtype: Int) -> Ope
 
 
 def fine_table(builder: NetworkBuilder, node: Node, value: StreamValue) -> tuple[str, Fraction] | None:
-    """Build a table of multiples of a power of two next to the numbers of a function that a node sums up.
+    """Build a table of a function that a node sums up; its numbers are rounded to multiples of a power of two.
 
     Returns:
-        name of its tensor, and the power of two; None where the function has too many arguments.
+        name of the tensor, and the power of two; None where the function has too many arguments.
+
+    Raises:
+        Obstacle: a number of the function is not finite.
     """
     operand = builder.materialize(value)
     first, last = operand.range
@@ -172,7 +180,12 @@ def _coarsest_exponent(builder: NetworkBuilder, node: Node) -> int:
 
 
 def too_many_arguments(builder: NetworkBuilder, node: Node, value: StreamValue, count: int) -> Obstacle:
-    """Return the reason why a function, read by a node, cannot become a table; its data would have to be quantized."""
+    """Return the obstacle that a function, read by a node, cannot become a table unless its data is quantized.
+
+    Args:
+        value: the numbers of the function.
+        count: number of its arguments.
+    """
     data = next(
         (
             name

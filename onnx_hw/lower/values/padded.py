@@ -1,4 +1,4 @@
-"""Numbers of another value in other places, with one constant between or around them."""
+"""Numbers of another value at other positions, with one constant between or around them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onnx_hw.onnx.graph.model import Node
 
 @dataclass(frozen=True)
 class PendingPad(LoweredValue):
-    """Real numbers of another value in other places, with one constant between or around them.
+    """Real numbers of another value at other positions, with one constant between or around them.
 
     Attributes:
         value: the other value.
@@ -58,7 +58,10 @@ class PendingPad(LoweredValue):
         return builder.moved(inside, self.origin.reshape(-1), self.shape, node, fill=fill)
 
     def on_stream(self, builder: NetworkBuilder, node: Node) -> Real | None:
-        """Build numbers with zeros around them, on integers of which 0 stands for 0; None for other constants."""
+        """Build numbers with zeros around them, on integers whose 0 stands for the number 0.
+
+        None for other constants, and for numbers without such integers.
+        """
         inside = Real.cast(self.value)
         if inside is None or self.fill != 0 or inside.zero is None:
             return None
@@ -73,7 +76,7 @@ class PendingPad(LoweredValue):
 def pads_of_image(origin: np.ndarray, shape: tuple[int, ...]) -> tuple[int, int, int, int] | None:
     """Return (top, left, bottom, right) where rows and columns of pixels surround all of an image [1, channels, ...].
 
-    None where elements are in other places, or only some of them.
+    None where elements are at other positions, or some are missing.
 
     Args:
         origin: flat index in the image of every element, or -1.

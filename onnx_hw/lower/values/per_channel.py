@@ -1,4 +1,4 @@
-"""Constants that are broadcast to data, as one value per channel of its stream."""
+"""Constants that are broadcast to data, as one number per channel of its stream."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def per_channel(builder: NetworkBuilder, data: StreamValue, constant: np.ndarray
     """Return a constant that is broadcast to a value, as one entry or one per channel of the stream.
 
     Raises:
-        Obstacle: it differs between pixels, or widens the value.
+        Obstacle: the constant differs between pixels, or cannot be broadcast to the shape of the value.
     """
     constant = np.asarray(constant, dtype=object)
-    kinds: dict[Fraction, int] = {}  # numbers are compared once, not wherever they are broadcast to
+    kinds: dict[Fraction, int] = {}  # exact numbers are compared once, before they are broadcast
     kind = np.array([kinds.setdefault(number, len(kinds)) for number in constant.reshape(-1)], dtype=np.int64)
     try:
         full = np.broadcast_to(kind.reshape(constant.shape), data.shape).reshape(-1)
@@ -34,7 +34,7 @@ def per_channel(builder: NetworkBuilder, data: StreamValue, constant: np.ndarray
         channel = builder.positions(data) % channels
     else:
         channel = builder.positions(data.whole(tensor.size))[data.where] % channels
-    of_channel = np.full(channels, full[0])  # a channel without elements takes any
+    of_channel = np.full(channels, full[0])  # a channel without elements can have any number
     of_channel[channel] = full
     if (of_channel[channel] != full).any():
         raise Obstacle(PER_PIXEL, "a constant must be the same for all pixels of a channel")

@@ -49,7 +49,7 @@ class PendingProduct(Clipped):
         return Real(total, self.shape, builder.positions(self.a), (slope,), low=self.low, high=self.high)
 
     def _multiplied(self, builder: NetworkBuilder, node: Node) -> tuple[str, Fraction]:
-        """Build (a − z_a)(b − z_b); return its tensor, and what the integer 1 stands for."""
+        """Build (a − z_a)(b − z_b); return the name of its tensor, and the number for which the integer 1 stands."""
         a, b = (builder.tensors[real.tensor] for real in (self.a, self.b))
         offsets = [-real.zero_point for real in (self.a, self.b) if real.zero_point is not None]
         product = Multiply(a, b, (offsets[0], offsets[1]))

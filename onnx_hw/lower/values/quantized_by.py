@@ -1,4 +1,4 @@
-"""Integers of a value by any quantizer: one grid, grids or thresholds per channel, steps that lead up or down."""
+"""Integers of a value by any quantizer: one grid, grids or thresholds per channel, rising or falling."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def quantized_by(builder: NetworkBuilder, node: Node, value: LoweredValue, quant
 
 
 def _falling(builder: NetworkBuilder, node: Node, value: LoweredValue, quantizer: Quantizer) -> IntegerStream:
-    """Build the integers of thresholds whose steps lead down.
+    """Build the integers of falling thresholds.
 
-    Sums get the other sign; other values pass a table behind steps that lead up.
+    Sums of products are negated; other values get rising thresholds, and a table behind them reverses the integers.
     """
-    turned = value.negated(builder, node)
-    if turned is not None:
-        return turned.quantized_in_steps(builder, node, quantizer.turned())
+    negated = value.negated(builder, node)
+    if negated is not None:
+        return negated.quantized_in_steps(builder, node, quantizer.turned())
     counts = quantized_by(builder, node, value, replace(quantizer, falls=False))
     assert quantizer.high is not None  # the number of thresholds
 

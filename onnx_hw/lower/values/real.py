@@ -18,8 +18,8 @@ from onnx_hw.lower.obstacle import COARSE_TABLE, SCALES_MOVE, Obstacle
 from onnx_hw.lower.quantizers import Quantizer
 from onnx_hw.lower.values.channel_steps import ChannelSteps
 from onnx_hw.lower.values.function_table import fine_table
+from onnx_hw.lower.values.signed_product import signed_product
 from onnx_hw.lower.values.stream_numbers import StreamNumbers
-from onnx_hw.lower.values.turned_product import turned_product
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.requantize import Requantize
 
@@ -27,14 +27,14 @@ MAX_EXACT_INTEGER = 1 << 53
 """Greatest integer up to which all integers of float64 are exact."""
 
 MAX_TABLE_ERROR_IN_STEPS = Fraction(1, 1000)
-"""Greatest error of tabled numbers, in steps of what they are rounded to: as near to a tie nobody can tell which of
-two integers is right."""
+"""Greatest error of tabled numbers, in steps of the quantizer that follows. Nearer to a tie than that, no
+float computation tells which of two integers is right."""
 
 MAX_SHIFTED_BITS = 20
-"""Greatest width of integers that are counted from another zero: what makes them has a threshold for each."""
+"""Greatest width, in bits, of integers whose zero is shifted: the operator that makes them has a threshold for each."""
 
 MAX_CLAMPED_INTEGERS = 1 << 16
-"""Greatest number of integers in the range of a tensor whose bounds become integers."""
+"""Greatest number of integers in the range of a tensor that is clamped."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Real(StreamNumbers):
 
     Attributes:
         slope, offset: exact, one entry or one per channel; slopes are not negative.
-        error: how far a number may be from what the model means, where it is made of a table of rounded numbers.
+        error: upper bound of the difference between a number and the exact one of the model, where a table rounds it.
     """
 
     rises: bool = field(default=True, kw_only=True)
@@ -53,7 +53,10 @@ class Real(StreamNumbers):
 
     @property
     def zero(self) -> Fraction | None:
-        """Position of the number 0 among the integers, if all channels agree and nothing is clipped; else None."""
+        """Position of the number 0 among the integers, perhaps a fraction.
+
+        None where channels differ, the numbers have bounds or a slope is 0.
+        """
         if self.is_clipped or 0 in self.slope:
             return None
         zeros = {-offset / slope for slope, offset in set(self.lines())}
@@ -61,7 +64,7 @@ class Real(StreamNumbers):
 
     @property
     def zero_point(self) -> int | None:
-        """Integer that stands for 0, if there is one and all channels agree and nothing is clipped; else None."""
+        """Integer that stands for 0; None where no integer does so in all channels, or numbers have bounds."""
         return int(self.zero) if self.zero is not None and self.zero.denominator == 1 else None
 
     @property
@@ -84,12 +87,12 @@ class Real(StreamNumbers):
     def numbers(self, integers: np.ndarray) -> np.ndarray:
         """Return the real numbers of integers (1 or channels, n), float64 (1 or channels, n).
 
-        They are counted from the integer next to the number 0, so that nothing cancels out:
+        They are computed relative to the integer nearest to the number 0, so that no digits cancel:
         ``slope · (x − z)`` with a zero point z is exact for scales that were float32.
         """
         lines = self.lines()
         nearest = [round(-o / s) if s else 0 for s, o in lines]
-        zero = [z if abs(z) < MAX_EXACT_INTEGER else 0 for z in nearest]  # so far away nothing can cancel out
+        zero = [z if abs(z) < MAX_EXACT_INTEGER else 0 for z in nearest]  # at such a distance no digits cancel
         rest = np.array([[float(o + s * z)] for (s, o), z in zip(lines, zero, strict=True)])
         result = np.array([[float(s)] for s, _ in lines]) * (integers - np.array(zero)[:, None]) + rest
         low = -np.inf if self.low is None else float(self.low)
@@ -127,7 +130,7 @@ class Real(StreamNumbers):
         integer, dtype = (number - offset) / slope, builder.integer_type(self)
         return int(integer) if integer.denominator == 1 and dtype.min <= integer <= dtype.max else None
 
-    # ---- elements in other places -----------------------------------------------------------------------------------
+    # ---- elements at other positions --------------------------------------------------------------------------------
 
     def differs_by_channel(self, builder: NetworkBuilder) -> bool:
         builder.materialize(self)
@@ -167,7 +170,7 @@ class Real(StreamNumbers):
         return IntegerStream(tensor, self.shape, builder.positions(self))
 
     def quantized_in_steps(self, builder: NetworkBuilder, node: Node, quantizer: Quantizer) -> IntegerStream:
-        if self.error:  # the numbers are those of a table, and may be next to an edge
+        if self.error:  # a rounded number of a table may be on the wrong side of an edge
             raise builder.obstacle(node)
         return super().quantized_in_steps(builder, node, quantizer)
 
@@ -186,10 +189,10 @@ class Real(StreamNumbers):
     ) -> Real | None:
         real = self
         if any(factor <= 0 for factor in factors):
-            turned = None if self.is_clipped else self._turned(builder, node, factors)
-            if turned is None:
+            negated = None if self.is_clipped else self._with_signs(builder, node, factors)
+            if negated is None:
                 return None
-            real = turned
+            real = negated
         elif self.is_clipped and (len(factors) > 1 or len(terms) > 1):
             return None
         low, high = (None if bound is None else bound * factors[0] + terms[0] for bound in (real.low, real.high))
@@ -204,16 +207,17 @@ class Real(StreamNumbers):
             error=real.error * max(abs(factor) for factor in factors),
         )
 
-    def _turned(self, builder: NetworkBuilder, node: Node, factors: tuple[Fraction, ...]) -> Real | None:
-        """Build the sums of a product with the other sign where a factor is negative; None for other numbers."""
+    def _with_signs(self, builder: NetworkBuilder, node: Node, factors: tuple[Fraction, ...]) -> Real | None:
+        """Build the sums of a product, negated in channels with a negative factor; None for other numbers."""
         channels = builder.materialize(self).channels
         signs = np.array([-1 if factor < 0 else 1 for factor in _repeated(factors, channels)])
-        tensor = turned_product(builder, node, self.tensor, signs)
+        tensor = signed_product(builder, node, self.tensor, signs)
         return None if tensor is None else replace(self, tensor=tensor)
 
     def unclipped(self, builder: NetworkBuilder, node: Node) -> Real:
-        """Build the same numbers without bounds, on clamped integers if integers stand for the bounds; else return the
-        numbers as they are.
+        """Build the same numbers without bounds, on clamped integers where integers stand for the bounds.
+
+        Return the numbers with their bounds where that is impossible.
         """
         if not self.is_clipped or self.partial:
             return self
@@ -242,9 +246,10 @@ class Real(StreamNumbers):
     def counted_from_zero(
         self, builder: NetworkBuilder, node: Node, name: str, max_bits: int = MAX_SHIFTED_BITS
     ) -> Real | None:
-        """Build the numbers on integers of which 0 stands for 0: where none did, their steps are a part of the others.
+        """Build the numbers on integers whose 0 stands for the number 0.
 
-        None where those integers need more than ``max_bits`` bits: a bias may be any part of a step.
+        Where no integer stood for 0, the new steps are a fraction of the old ones. None where the new integers need
+        more than ``max_bits`` bits, since a bias may be any fraction of a step.
 
         Args:
             name: name of the hardware node.
@@ -268,21 +273,21 @@ class Real(StreamNumbers):
             real = self.unclipped(builder, node)
             if not real.is_clipped and not (zeros and real.zero_point is None):
                 return real
-            fine = tabled(builder, node, real)
-            if fine is not None:
-                return fine
+            approximation = tabled(builder, node, real)
+            if approximation is not None:
+                return approximation
         raise builder.obstacle(node)
 
 
 def tabled(builder: NetworkBuilder, node: Node, value: StreamNumbers) -> Real | None:
-    """Build multiples of a power of two next to the numbers of a function that a node sums up.
+    """Build the numbers of a function that a node sums up, rounded to multiples of a power of two by a table.
 
     None where the function has too many arguments for a table.
     """
-    fine = fine_table(builder, node, value)
-    if fine is None:
+    table = fine_table(builder, node, value)
+    if table is None:
         return None
-    tensor, step = fine
+    tensor, step = table
     return Real(tensor, value.shape, builder.positions(value), (step,), error=step / 2)
 
 
@@ -290,7 +295,7 @@ def summed(builder: NetworkBuilder, node: Node, *, zeros: bool = False) -> Real:
     """Build the data of an average or a sum, without bounds; a function of few integers becomes a fine table of them.
 
     Args:
-        zeros: zeros are added up, too, so that an integer must stand for 0.
+        zeros: whether zeros are added, too; then an integer must stand for 0.
 
     Raises:
         Obstacle: the data must be quantized.
@@ -306,7 +311,7 @@ def summed(builder: NetworkBuilder, node: Node, *, zeros: bool = False) -> Real:
 def _per_new_channel(
     numbers: tuple[Fraction, ...], source: np.ndarray, channels: int, node: Node
 ) -> tuple[Fraction, ...]:
-    """Return numbers of the channels that elements come from as numbers of the channels that they go to."""
+    """Return the numbers of the result's channels, given those of the channels that its elements come from."""
     if len(numbers) == 1:
         return numbers
     from_channel = np.where(source >= 0, source % len(numbers), -1).reshape(-1, channels)

@@ -21,9 +21,9 @@ class StreamNumbers(Clipped, StreamValue):
     """Real numbers on a stream.
 
     Attributes:
-        partial: ``where`` leaves positions out or repeats them. Nothing has moved yet: the quantized integers will,
-            which have one scale.
-        rises: a greater integer surely stands for no smaller number.
+        partial: ``where`` omits or repeats positions. No hardware has moved elements yet: that is done with the
+            quantized integers, which have one scale.
+        rises: True where a greater integer is known never to stand for a smaller number.
     """
 
     partial: bool = field(default=False, kw_only=True)
@@ -41,8 +41,8 @@ class StreamNumbers(Clipped, StreamValue):
     ) -> StreamNumbers | None:
         """Build ``factors · numbers + terms``, with one entry or one per channel each.
 
-        None where the result is not linear in integers: factors are not positive and cannot become positive, or bounds
-        would differ between channels.
+        None where the result is not linear in integers: a factor is not positive and no product can absorb its sign, or
+        the bounds would differ between channels.
         """
         return None
 
@@ -52,11 +52,11 @@ class StreamNumbers(Clipped, StreamValue):
     def requantized(
         self, builder: NetworkBuilder, node: Node, grid: Grid, *, name: str, output: str = ""
     ) -> IntegerStream:
-        """Build integers on a grid: those on the stream, if they stand for the same numbers, or others.
+        """Build integers on a grid; those on the stream are reused if they stand for the same numbers.
 
         Args:
             node: the quantizer.
-            grid: with one step, like all data, and with the bounds of these numbers.
+            grid: grid with one step, like all data, and with the bounds of these numbers.
             name, output: names of the hardware node and its tensor.
         """
         if self.partial:
@@ -68,7 +68,7 @@ class StreamNumbers(Clipped, StreamValue):
     def requantized_whole(
         self, builder: NetworkBuilder, node: Node, grid: Grid, *, name: str, output: str
     ) -> IntegerStream:
-        """Build ``requantized`` for numbers that are all on the stream."""
+        """Build integers on a grid like ``requantized``, for numbers that are not partial."""
         raise NotImplementedError
 
     def quantized_in_steps(self, builder: NetworkBuilder, node: Node, quantizer: Quantizer) -> IntegerStream:
@@ -79,5 +79,5 @@ class StreamNumbers(Clipped, StreamValue):
         return builder.moved(whole.stepped(builder, node, steps), self.where, self.shape, node)
 
     def stepped(self, builder: NetworkBuilder, node: Node, steps: ChannelSteps) -> IntegerStream:
-        """Build the integers of a quantizer's steps, for numbers that are all on the stream."""
+        """Build the integers of a quantizer's steps, for numbers that are not partial."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Sum or difference of two tensors, each with a scale of its own: a weighted sum of their integers, and its steps."""
+"""Sum or difference of two tensors, each with a scale of its own: a weighted sum of their integers, and thresholds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.requantize import Staircase
 
 MAX_FACTOR = 1 << 8
-"""Greatest factor of the integers of an operand, where a sum of two is a weighted sum of their integers."""
+"""Greatest factor of an operand's integers in a sum that stays on a stream as a weighted sum of integers."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PendingSum(Clipped):
                 "sum-too-wide",
                 f"the sum must be exact in 61 bits; that of operands of {a.dtype.bits} and {b.dtype.bits} bits in "
                 f"{grid.dtype.bits} bits is not: {error}",
-                "fewer bits of one of them: up to 13 there is always one",
+                "quantize one of them to fewer bits: with at most 13 bits, there is always an exact sum",
             ) from None
         operands = [self.a.tensor, self.b.tensor]
         total = builder.add(f"{node.label}/sum", Add(a, b, steps.factors), operands, node)
@@ -68,7 +68,7 @@ class PendingSum(Clipped):
         return self.on_stream(builder, node) or self
 
     def on_stream(self, builder: NetworkBuilder, node: Node) -> Real | None:
-        """Build the sum, where the operands' steps have a simple ratio; None for other steps."""
+        """Build the sum; None where the ratio of the operands' steps needs a factor above ``MAX_FACTOR``."""
         factors = self._factors()
         if factors is None:
             return None
@@ -80,13 +80,13 @@ class PendingSum(Clipped):
         return Real(total, self.shape, builder.positions(self.a), *line, low=self.low, high=self.high)
 
     def of_both_operands(self, function: Callable[[Real, str], Real]) -> LoweredValue | None:
-        """Return the sum of a linear function of both operands; None where a stream of their sum serves better."""
+        """Return the sum of a linear function of both operands; None for bounds, or if a stream carries the sum."""
         if self.is_clipped or self._factors() is not None:
             return None
         return replace(self, a=function(self.a, "first"), b=function(self.b, "second"))
 
     def _factors(self) -> tuple[int, int] | None:
-        """Return factors of the operands' integers, positive, where their steps have a simple ratio; else None."""
+        """Return positive factors of the operands' integers in their sum; None where one is above ``MAX_FACTOR``."""
         (p,), (q,) = self.a.slope, self.b.slope
         factors = (p / q).as_integer_ratio()
         return None if max(factors) > MAX_FACTOR else factors

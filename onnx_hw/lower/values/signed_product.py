@@ -1,4 +1,4 @@
-"""Sums of a product with the other sign: its weights get that sign, which costs nothing."""
+"""Negation of the sums of a product by its weights, which needs no hardware."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 
 
-def turned_product(builder: NetworkBuilder, node: Node, tensor: str, signs: np.ndarray) -> str | None:
-    """Build a product, or a sum of its results, with signs per channel; return the name of its tensor.
+def signed_product(builder: NetworkBuilder, node: Node, tensor: str, signs: np.ndarray) -> str | None:
+    """Build a product, or a sum of its results, with a sign per channel; return the name of its tensor.
 
-    None where the tensor is not made of a product with constant weights. The product as it was is not built, if nothing
-    else needs it.
+    None where the tensor does not come from a product with constant weights. The original product is not built unless
+    another node needs it.
 
     Args:
-        tensor: name of the product's tensor.
-        signs: (channels,) 1 or −1.
+        tensor: name of the tensor of the product or of the sum.
+        signs: (channels,) integers, 1 or −1.
     """
     producer = next((candidate for candidate in builder.nodes if candidate.outputs == (tensor,)), None)
     if producer is None:
@@ -34,7 +34,7 @@ def turned_product(builder: NetworkBuilder, node: Node, tensor: str, signs: np.n
             opposite: Operator = replace(product, weights=weights * signs.reshape(-1, *[1] * (weights.ndim - 1)))
             inputs = producer.inputs
         case (Pool(kind="sum") | Reduce(kind="sum")) as total:
-            before = None if _counts_pads(total) else turned_product(builder, node, producer.inputs[0], signs)
+            before = None if _counts_pads(total) else signed_product(builder, node, producer.inputs[0], signs)
             if before is None:
                 return None
             opposite, inputs = replace(total, operand=builder.tensors[before]), (before,)
@@ -44,5 +44,5 @@ def turned_product(builder: NetworkBuilder, node: Node, tensor: str, signs: np.n
 
 
 def _counts_pads(operator: Pool | Reduce) -> bool:
-    """Return whether numbers whose sign stays are summed up, too."""
+    """Return whether pads are summed up, too: their sign would not change."""
     return isinstance(operator, Pool) and any(operator.pads) and operator.pad_value != 0
