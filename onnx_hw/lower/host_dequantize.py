@@ -33,8 +33,8 @@ class HostDequantizer:
         """
         integers = current = self.added.value(f"{name}/integers", Value(name, "int64", leaving))
         if value.partial:
-            places = self._store(f"{name}/places", value.where.reshape(value.shape), "int64")
-            current = self._node("Gather", name, "placed", value.shape, [integers, places], "int64", axis=0)
+            positions = self._store(f"{name}/places", value.where.reshape(value.shape), "int64")
+            current = self._node("Gather", name, "placed", value.shape, [integers, positions], "int64", axis=0)
         current = self._node("Cast", name, "double", value.shape, [current], to=11)
         current = self._node("Mul", name, "scaled", value.shape, [current, self._constant(name, "slope", value)])
         current = self._node("Add", name, "shifted", value.shape, [current, self._constant(name, "offset", value)])

@@ -92,8 +92,8 @@ class LoweringState:
         self.restated: set[str] = set()
         self.tail: list[Node] = []
         self.diagnosis = Diagnosis(self.builder, self.producers)
-        left = values_left_in_floats(graph)
-        self.head_values = values_of_head(graph, lambda node: not left.isdisjoint(node.outputs))
+        float_values = values_left_in_floats(graph)
+        self.head_values = values_of_head(graph, lambda node: not float_values.isdisjoint(node.outputs))
         for value in graph.inputs:
             if value.element_type in INTEGER_TYPES and value.shape is not None and elements_of(value) <= MAX_ELEMENTS:
                 self._enter(value.name)
@@ -250,7 +250,7 @@ class LoweringState:
             model: the model of the graph.
 
         Raises:
-            UserError: some problems were found.
+            UserError: the model has problems; it lists them all.
         """
         builder, graph = self.builder, self.graph
         outputs = [value.name for value in graph.outputs]
@@ -324,8 +324,8 @@ class LoweringState:
             if node is None or not self._is_moved(name):
                 continue  # the host has the value already
             if value is not None and value.is_linear and value.tensor in self.builder.entries:
-                places = np.arange(value.where.size)
-                self.builder.values[name] = self.builder.moved(value, places, value.shape, node)
+                identity = np.arange(value.where.size)
+                self.builder.values[name] = self.builder.moved(value, identity, value.shape, node)
                 self.restated.discard(name)
 
     def _is_moved(self, name: str) -> bool:

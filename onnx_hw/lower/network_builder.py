@@ -112,7 +112,7 @@ class LoweredValue:
         """Build the data of an average or a sum: a ``Real`` without bounds.
 
         Args:
-            zeros: zeros are added up, too, so that an integer must stand for 0.
+            zeros: whether zeros are added, too; then an integer must stand for 0.
 
         Raises:
             Obstacle: the data must be quantized.
@@ -128,7 +128,7 @@ class LoweredValue:
         return None
 
     def without_pads(self, builder: NetworkBuilder) -> tuple[LoweredValue, tuple[int, int, int, int]] | None:
-        """Return the image inside pads that no maximum notices, and (top, left, bottom, right); None for others."""
+        """Return the image and its pads (top, left, bottom, right), if no maximum depends on the pads; else None."""
         return None
 
 

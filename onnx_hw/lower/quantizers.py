@@ -110,7 +110,7 @@ class Quantizer:
         """Return the set of integers that a number becomes in the channels."""
         raise NotImplementedError
 
-    def turned(self) -> Quantizer:
+    def for_negated_data(self) -> Quantizer:
         """Return the quantizer that makes the same integers of the negated data."""
         raise NotImplementedError
 
@@ -164,7 +164,7 @@ class Counted(Quantizer):
         reached = sum(edge < number or (self.includes_edge and edge == number) for edge in row)
         return len(row) - reached if self.falls else reached
 
-    def turned(self) -> Counted:
+    def for_negated_data(self) -> Counted:
         return replace(
             self, thresholds=-self.thresholds[:, ::-1], includes_edge=not self.includes_edge, falls=not self.falls
         )

@@ -38,11 +38,11 @@ def orders_of_operand(operator: Rearrange) -> Iterator[Permutation]:
     if _exchanges(operator):
         yield Permutation(operator.shape, source)
         return
-    (places,) = np.nonzero(source >= 0)
-    used, first = np.unique(source[places], return_index=True)
+    (positions,) = np.nonzero(source >= 0)
+    used, first = np.unique(source[positions], return_index=True)
     later = np.setdiff1d(np.arange(size), used, assume_unique=True)
     order = np.concatenate([used[np.argsort(first)], later])
-    rows = np.unique(places[first] // (operator.shape[1] * channels)).size
+    rows = np.unique(positions[first] // (operator.shape[1] * channels)).size
     if size % (rows * channels) == 0:
         yield Permutation((rows, size // rows // channels, channels), order)
     elif size % channels == 0:

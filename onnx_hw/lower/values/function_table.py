@@ -38,7 +38,7 @@ UNCHANGED = frozenset((Effect.KEEPS, Effect.JOINS, Effect.BOUNDS, Effect.ADDS))
 
 MAX_ENUMERATED_ARGUMENTS = 1 << 18
 """Greatest number of arguments, of all channels together, for which a rising function is computed everywhere. The
-steps of one with more are found by bisection."""
+steps of a function with more arguments are found by bisection."""
 
 MAX_FUNCTION_ARGUMENTS = 1 << 24
 """Greatest number of arguments, of all channels together, for which a function is computed."""

@@ -32,7 +32,7 @@ def _falling(builder: NetworkBuilder, node: Node, value: LoweredValue, quantizer
     """
     negated = value.negated(builder, node)
     if negated is not None:
-        return negated.quantized_in_steps(builder, node, quantizer.turned())
+        return negated.quantized_in_steps(builder, node, quantizer.for_negated_data())
     counts = quantized_by(builder, node, value, replace(quantizer, falls=False))
     assert quantizer.high is not None  # the number of thresholds
 
