@@ -139,10 +139,18 @@ def test_every_bit_of_a_stream_has_a_pin(board: BareChip) -> None:
     assert list(pin_of) == ["clk", "rst", *payload, "x_valid", "x_ready", "y_payload", "y_valid", "y_ready"]
     assert pin_of["clk"] == board.clock_pin and pin_of["rst"] == board.reset_pin
     assert len(set(pin_of.values())) == len(pin_of)
-    text = constraints(board, pin_of, 62.5)
-    clock, location = DIALECTS[board.family.placement.tool]
-    assert text.startswith(clock)
-    assert re.findall(location, text, re.MULTILINE) == list(pin_of.items())
+    lines = [re.findall(r'[^\s";]+', line) for line in constraints(board, pin_of, 62.5).splitlines()]
+    assert [pair for pair in pin_of.items() for line in lines if set(pair) <= set(line)] == list(pin_of.items())
+
+
+@pytest.mark.parametrize("tool", DIALECTS)
+def test_constraints_are_in_the_dialect_of_the_tool(tool: str) -> None:
+    clock, location = DIALECTS[tool]
+    for board in (board for board in BOARDS if board.family.placement.tool == tool):
+        pin_of = place(board, [PadStream("x", lanes=2, bits=8), PadStream("y", lanes=1, bits=1)])
+        text = constraints(board, pin_of, 62.5)
+        assert text.startswith(clock)
+        assert re.findall(location, text, re.MULTILINE) == list(pin_of.items())
 
 
 @every_board

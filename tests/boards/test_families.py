@@ -103,15 +103,17 @@ def test_recipes_name_what_there_is(family: Family) -> None:
     assert family.primitives().pll is not None
 
 
-@every_board
-def test_a_chip_is_named_by_its_family(board: Board) -> None:
-    words_of = {
-        "ecp5": ("--85k", "--package", "CABGA381", "--speed", "6"),
-        "up5k": ("--up5k", "--package", "sg48"),
-        "hx8k": ("--hx8k", "--package", "ct256"),
-        "gw1n9c": ("--device", "GW1N-LV9PG256C6/I5", "--vopt", "family=GW1N-9C"),
-    }
-    assert board.nextpnr_options == words_of[board.name]
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("ecp5", ("--85k", "--package", "CABGA381", "--speed", "6")),
+        ("up5k", ("--up5k", "--package", "sg48")),
+        ("hx8k", ("--hx8k", "--package", "ct256")),
+        ("gw1n9c", ("--device", "GW1N-LV9PG256C6/I5", "--vopt", "family=GW1N-9C")),
+    ],
+)
+def test_a_chip_is_named_by_its_family(name: str, options: tuple[str, ...]) -> None:
+    assert onnx_hw_boards.board(name).nextpnr_options == options
 
 
 @every_board
