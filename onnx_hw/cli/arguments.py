@@ -35,10 +35,13 @@ CALIBRATION = click.option(
     "--calibration",
     type=FILE,
     metavar="X.npz",
-    help="Samples from which the ranges of a float model are learned; or a folder of samples.",
+    help="Samples for the ranges of a float model: a file, or a folder of samples.",
 )
 FOLDING = click.option(
-    "--folding", type=FILE, metavar="FILE", help="Use the lanes of every core in this file, as folding.toml of a build."
+    "--folding",
+    type=FILE,
+    metavar="FILE",
+    help="Use the foldings in this file; its format is that of folding.toml of a build.",
 )
 VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show the output of the tools.")
 STORE = click.option(

@@ -14,9 +14,9 @@ from onnx_hw.cli.session import CliSession
 @click.argument("model", metavar="[MODEL]", type=FILE, required=False)
 @click.pass_obj
 def boards(session: CliSession, model: Path | None) -> None:
-    """List the boards there are: chip, link, clock.
+    """List all boards with their chip, link and clock.
 
-    With MODEL, say for each board whether the model fits, and how fast it runs there.
+    With MODEL, show for each board whether the model fits, and how fast it runs there.
     """
     from onnx_hw.cli.show.board_table import board_table, fit_row
     from onnx_hw.commands.fit_boards import fit_boards

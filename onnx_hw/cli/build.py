@@ -17,7 +17,7 @@ from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 
 
-@click.command(short_help="From the model to a proven bitstream.")
+@click.command(short_help="Build a proven bitstream from a model.")
 @MODEL
 @BOARD
 @click.option("--out", type=FILE, metavar="DIR", help="Folder to write everything into.  [default: MODEL-BOARD]")

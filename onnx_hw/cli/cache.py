@@ -29,13 +29,13 @@ def _bytes(context: click.Context, parameter: click.Parameter, given: str | None
     "--prune",
     callback=_bytes,
     metavar="SIZE",
-    help="Keep at most SIZE bytes, of the results that were used last: 10G, 0.",
+    help="Keep only the results that were used last, at most SIZE bytes: 10G, 0.",
 )
 @click.pass_obj
 def cache(session: CliSession, store: Path | None, prune: int | None) -> None:
-    """Show what the store holds: results of yosys, nextpnr and packers, by the digest of their inputs.
+    """Show the contents of the store: results of yosys, nextpnr and packers, each under the digest of its inputs.
 
-    Builds look there first. Their own folders stay complete, whatever is removed here.
+    Every build looks into the store first. The output folders of builds stay complete if results are removed here.
     """
     from collections import Counter
 

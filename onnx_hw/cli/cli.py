@@ -42,7 +42,7 @@ def main(context: click.Context) -> int:
 @main.command(short_help="Show which programs are installed, and where.")
 @click.pass_obj
 def doctor(session: CliSession) -> int:
-    """Say which programs are found where, and how to get the others."""
+    """Show which programs are installed and where, and how to get the missing ones."""
     from onnx_hw.cli import doctor
 
     findings = doctor.examine()
@@ -53,7 +53,7 @@ def doctor(session: CliSession) -> int:
 @main.command(short_help="List the ONNX operators.")
 @click.pass_obj
 def ops(session: CliSession) -> None:
-    """List the ONNX operators that are known, and which of them become hardware (Markdown)."""
+    """List the known ONNX operators, and which of them become hardware, as Markdown."""
     from onnx_hw.report.operator_table import operator_table
 
     session.terminal.data(operator_table())

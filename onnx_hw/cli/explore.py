@@ -64,7 +64,7 @@ def _measured(
     return float(found[1]) * units[found[2].lower()]
 
 
-@click.command(short_help="Many builds at once: what costs what, and which is best.")
+@click.command(short_help="Build many designs at once, and show the best ones.")
 @MODEL
 @click.option(
     "--board", "boards", default=DEFAULT_BOARD, show_default=True, metavar="NAME,...",
@@ -87,7 +87,7 @@ def _measured(
     type=FILE,
     multiple=True,
     metavar="FILE",
-    help="Use the lanes of every core in this file; may be given several times.",
+    help="Use the foldings in this file; may be given several times.",
 )
 @click.option(
     "--bits",
@@ -105,7 +105,7 @@ def _measured(
     help="Try the seeds 1 to N of the placer.",
 )
 @click.option("--until", type=click.Choice(_UNTIL), default="pack", show_default=True, metavar="STAGE",
-    help=f"Last stage: {', '.join(_UNTIL)}. The first one is arithmetic alone.")  # fmt: skip
+    help=f"Last stage: {', '.join(_UNTIL)}. The first one runs no tools.")  # fmt: skip
 @click.option(
     "--stop-at",
     callback=_megahertz,
@@ -114,7 +114,7 @@ def _measured(
 )
 @click.option("--budget", callback=_seconds, metavar="TIME", help="Stop after this time: 90s, 20min, 2h.")
 @click.option(
-    "--everything", is_flag=True, help="Also build designs that another one beats in every respect, by estimate."
+    "--everything", is_flag=True, help="Also build designs that are worse than another one in every estimate."
 )
 @JOBS
 @SCHEDULER
@@ -154,10 +154,10 @@ def explore(
     reading: ReadOptions,
     as_json: bool,
 ) -> None:
-    """Try every combination of settings for MODEL, and show which designs are worth their cells.
+    """Try every combination of settings for MODEL, and show the best designs.
 
-    A design that is worse than another one in every respect, by arithmetic, is not synthesized. Results that exist are
-    not made again: an exploration that was interrupted continues. The command of a row builds its design and proves it.
+    A design is not synthesized if another one is better in every estimate. Existing results are not made again, so an
+    interrupted exploration continues. Each row has a command that builds and proves its design.
     """
     from onnx_hw.cli.show.explore_table import best_commands, effort, explore_table
     from onnx_hw.commands.explore.command import ExploreOptions, explore_model

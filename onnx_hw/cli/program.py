@@ -13,7 +13,7 @@ from onnx_hw.cli.session import CliSession
 @click.command(short_help="Put a build's bitstream on its board.")
 @click.argument("folder", metavar="DIR", type=FILE)
 @click.option("--flash", is_flag=True, help="Write the bitstream to the flash memory, from which the board starts.")
-@click.option("--board", metavar="FILE.py", help="File of the board, where it is one of your own.")
+@click.option("--board", metavar="FILE.py", help="File of the board, if it is a board of your own.")
 @click.option("--dry-run", is_flag=True, help="Print the command without running it.")
 @click.pass_obj
 def program(session: CliSession, folder: Path, flash: bool, board: str | None, dry_run: bool) -> None:

@@ -32,11 +32,11 @@ PRECISION = click.option(
 
 SQNR = click.option(
     "--sqnr", type=click.FloatRange(1, MOST_DB), metavar="DB",
-    help="Search the cheapest bits that reach this signal-to-noise ratio on the samples, instead of --bits.",
+    help="Search for the cheapest bits that reach this signal-to-noise ratio on the samples, instead of --bits.",
 )  # fmt: skip
 ACCURACY_LOSS = click.option(
     "--accuracy-loss", type=click.FloatRange(0, 100), metavar="POINTS",
-    help="Search the cheapest bits that lose at most POINTS percentage points of accuracy on the samples.",
+    help="Search for the cheapest bits that lose at most POINTS percentage points of accuracy on the samples.",
 )  # fmt: skip
 
 

@@ -14,9 +14,11 @@ DIMENSIONS = click.option(
     "--dim", "dimensions", multiple=True, callback=lambda context, option, given: _bound(context, option, given),
     metavar="NAME=N", help="Set a symbolic dimension; may be given several times.",
 )  # fmt: skip
-STRICT = click.option("--strict", is_flag=True, help="Refuse also what the specification only advises against.")
+STRICT = click.option(
+    "--strict", is_flag=True, help="Also refuse models that ignore a recommendation of the specification."
+)
 LENIENT = click.option("--lenient", is_flag=True, help="Accept faults of known exporters.")
-NEWER = click.option("--newer", is_flag=True, help="Try also versions of ONNX that are newer than onnx-hw.")
+NEWER = click.option("--newer", is_flag=True, help="Also try to read versions of ONNX that are newer than onnx-hw.")
 
 
 def how_to_read(command: Callable[..., Any]) -> Callable[..., Any]:

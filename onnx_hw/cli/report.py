@@ -15,11 +15,14 @@ from onnx_hw.cli.session import CliSession
 @click.argument("folder", metavar="DIR", type=FILE)
 @click.argument("other", metavar="[DIR2]", type=FILE, required=False)
 @click.option(
-    "--open/--no-open", "opens", default=None, help="Open the page in a browser.  [default: where there is a screen]"
+    "--open/--no-open",
+    "opens",
+    default=None,
+    help="Open the page in a browser.  [default: open it if there is a screen]",
 )
 @click.pass_obj
 def report(session: CliSession, folder: Path, other: Path | None, opens: bool | None) -> None:
-    """Show the report of the build in DIR: in short here, in full as a page in the browser.
+    """Show a summary of the report of the build in DIR, and open the full report in a browser.
 
     With DIR2, compare both builds.
     """

@@ -19,7 +19,7 @@ FPS = click.option(
 )  # fmt: skip
 CLOCK = click.option(
     "--clock", "clock_mhz", type=click.FloatRange(min=0, min_open=True), metavar="MHZ",
-    help="Use this clock instead of the board's own. For a build, to miss it is an error.",
+    help="Use this clock instead of the board's own. A build that does not reach it fails.",
 )  # fmt: skip
 
 

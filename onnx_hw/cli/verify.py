@@ -38,8 +38,8 @@ def verify(
 ) -> None:
     """Simulate the circuit of the build in DIR again and compare every value and every firing.
 
-    The frames of --inputs, or the number that --frames gives, are cut into shards: each begins with a reset and the two
-    frames before it.
+    The frames (all samples, or the number in --frames) are split into shards. Each shard begins with a reset and with
+    the two frames before its own.
     """
     from onnx_hw.cli.show.summaries import verify_summary
     from onnx_hw.commands.verify import verify as verify_build

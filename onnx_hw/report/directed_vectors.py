@@ -1,4 +1,4 @@
-"""Section of the report about directed vectors: what sums, requantizers and tables were tried with."""
+"""Section of the report about directed vectors: coverage of sums, requantizers and tables."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
 class DirectedVectorsSection:
     """Directed vectors for sums of products, requantizers and tables, each core alone, in addition to the frames."""
 
-    cores: Annotated[int, "cores that were tried with directed vectors"]
-    of_cores: Annotated[int, "cores of that kind"]
-    thresholds: Annotated[int, "thresholds of step functions that were tried from both sides"]
+    cores: Annotated[int, "number of cores that were simulated with directed vectors"]
+    of_cores: Annotated[int, "number of cores with sums, requantizers or tables"]
+    thresholds: Annotated[int, "thresholds of step functions of which both sides were covered"]
     of_thresholds: Annotated[int, "all thresholds within the reachable ranges"]
     places: Annotated[int, "entries of tables that were read"]
     of_places: Annotated[int, "all entries of tables that an argument within the reachable ranges selects"]
-    ends: Annotated[int, "ends of the reachable ranges, channel by channel, that sums and arguments were driven to"]
+    ends: Annotated[int, "ends of the reachable ranges, channel by channel, that sums and arguments reached"]
     of_ends: Annotated[int, "all such ends: two of every sum, and two of the argument of every requantizer and table"]
 
 

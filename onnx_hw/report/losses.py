@@ -19,15 +19,15 @@ MAX_ADVICE = 160
 class Loss:
     """Noise that the integers of one tensor add to the noisiest output, when the tensors before it are integers too."""
 
-    name: Annotated[str, "the value's name in the model; of weights that of their node, or of its output"]
+    name: Annotated[str, "the value's name in the model; for weights, the name of their node or of its output"]
     kind: Annotated[str, "`data` or `weights`"]
     bits: Annotated[int, "width of its integers"]
     sqnr_db: Annotated[
-        float | None, "signal to noise ratio at that output with this noise alone, dB; null where nothing is added"
+        float | None, "signal to noise ratio at that output with this noise alone, dB; null if it adds nothing"
     ]
     share: Annotated[float, "share of the noise that all tensors add, 0..1"]
     saturated: Annotated[float, "share of its own squared errors that comes from values beyond its range, 0..1"]
-    advice: Annotated[str, "what to do about it; empty where that would gain little"]
+    advice: Annotated[str, "how to reduce this noise; empty if that would gain little"]
 
 
 def in_short(losses: Sequence[Loss]) -> str:

@@ -27,7 +27,9 @@ class ModelSection:
     name: Annotated[str, "the file's name without its suffix"]
     macs: Annotated[int, "multiply-accumulates of one frame"]
     parameters: Annotated[int, "weights and biases"]
-    notes: Annotated[tuple[str, ...], "what was assumed or ignored while reading, one sentence each"] = ()
+    notes: Annotated[
+        tuple[str, ...], "assumptions of the reader, and parts of the file that it ignored, one sentence each"
+    ] = ()
 
 
 @dataclass(frozen=True)
@@ -36,21 +38,21 @@ class BoardSection:
 
     name: Annotated[str, "name of the board"]
     device: Annotated[str, "the chip, with its package and speed"]
-    lut4: Annotated[int, "four-input look-up tables it has"]
-    ff: Annotated[int, "flip-flops it has"]
-    dsp: Annotated[int, "hardware multipliers it has"]
-    bram: Annotated[int, "block RAMs it has"]
+    lut4: Annotated[int, "number of its four-input look-up tables"]
+    ff: Annotated[int, "number of its flip-flops"]
+    dsp: Annotated[int, "number of its hardware multipliers"]
+    bram: Annotated[int, "number of its block RAMs"]
 
 
 @dataclass(frozen=True)
 class Serial:
     """Serial link between the board and its host."""
 
-    baud: Annotated[int, "bits a second, ten of which carry a byte"]
+    baud: Annotated[int, "bits per second; one byte takes ten bits"]
     bytes_in: Annotated[int, "bytes of a frame to the board"]
     bytes_out: Annotated[int, "bytes of a frame from the board"]
     frames_per_second: Annotated[float, "frames per second that the link carries, with the framing of its packets"]
-    limit: Annotated[str, "what bounds the frames per second: `link` or `circuit`"]
+    limit: Annotated[str, "the limit of the frames per second: `link` or `circuit`"]
 
 
 @dataclass(frozen=True)
@@ -68,31 +70,31 @@ class PortSection:
     name: Annotated[str, "the ONNX value whose integers the stream carries"]
     direction: Annotated[str, "`input` or `output`"]
     shape: Annotated[tuple[int, ...], "the value's shape in the model"]
-    dtype: Annotated[str, "integer type on the stream: `i8` has 8 bits and a sign, `u4` has 4 and none"]
+    dtype: Annotated[str, "integer type on the stream: `i8` is signed with 8 bits, `u4` is unsigned with 4 bits"]
     layout: Annotated[
         str, "axes of the model's shape from the slowest to the fastest on the stream, such as `0,2,3,1`; or `permuted`"
     ]
     loops: Annotated[
         tuple[LoopSection, ...],
-        "exact order of the stream, over the flat value, outermost loop first; empty where it is not a loop nest: then "
-        "`files.orders` lists, by stream and value, the index of every element in the flat value",
+        "exact order of the stream, over the flat value, outermost loop first; empty if it is not a loop nest; "
+        "then `files.orders` lists, by stream and value, the index of every element in the flat value",
     ]
-    channels: Annotated[int, "elements of a pixel, after which a new beat begins"]
+    channels: Annotated[int, "elements of a pixel; after them a new beat begins"]
     scale: Annotated[
         tuple[float, ...], "real = scale × (integer − zero point); one entry, one per channel, or none where unknown"
     ]
-    zero_point: Annotated[tuple[int | float, ...], "see scale; an integer where ONNX says it"]
+    zero_point: Annotated[tuple[int | float, ...], "see scale; integers if they come from the ONNX model"]
     stream: Annotated[
         str, "the stream's name in the circuit; an input may enter on several streams, several outputs may leave on one"
     ]
     lanes: Annotated[int, "integers per beat"]
     beats_per_frame: Annotated[int, "beats of one frame"]
-    tensor: Annotated[str, "the tensor of the circuit that it carries"] = ""
+    tensor: Annotated[str, "the tensor of the circuit that the stream carries"] = ""
 
 
 @dataclass(frozen=True)
 class QuantizedTensor:
-    """Integers of one tensor, and the real numbers that they stand for."""
+    """Integers of one tensor, and the real numbers that they represent."""
 
     name: Annotated[str, "the tensor's name"]
     bits: Annotated[int, "width of its integers"]
@@ -100,7 +102,7 @@ class QuantizedTensor:
     scale: Annotated[
         tuple[float, ...], "real = scale × (integer − zero point); one entry, one per channel, or none where unknown"
     ]
-    zero_point: Annotated[tuple[int | float, ...], "see scale; an integer where ONNX says it"]
+    zero_point: Annotated[tuple[int | float, ...], "see scale; integers if they come from the ONNX model"]
     seen: Annotated[ValueStatistics | None, "statistics of its values for the samples; null without samples"] = None
     sqnr_db: Annotated[float | None, "signal to noise against the float model, dB; null where that is unknown"] = None
 
@@ -117,7 +119,7 @@ class Accuracy:
     """Share of labelled samples for which the largest output is the right class, 0..1."""
 
     samples: Annotated[int, "labelled samples given with --inputs"]
-    reference: Annotated[float, "the ONNX model, computed as ONNX says"]
+    reference: Annotated[float, "the ONNX model, computed as ONNX defines it"]
     golden: Annotated[float, "the integer network"]
     circuit: Annotated[float | None, "the simulated circuit"] = None
     circuit_samples: Annotated[int, "number of samples that went through the circuit"] = 0
@@ -128,7 +130,7 @@ class OutputFidelity:
     """Graph output of golden compared with the model's, both computed from the same samples."""
 
     name: Annotated[str, "name of the output"]
-    values: Annotated[int, "numbers compared"]
+    values: Annotated[int, "how many numbers were compared"]
     equal: Annotated[int, "how many of them are the same"]
     worst: Annotated[float, "the largest difference, in the output's own numbers"]
     sqnr_db: Annotated[float | None, "signal to noise, dB; null where nothing differs"]
@@ -136,7 +138,7 @@ class OutputFidelity:
 
 @dataclass(frozen=True)
 class TensorFidelity:
-    """Numbers that a tensor's integers stand for, compared with those of the float model."""
+    """Numbers that a tensor's integers represent, compared with those of the float model."""
 
     name: Annotated[str, "the value's name in the model"]
     sqnr_db: Annotated[float | None, "signal to noise, dB; null where nothing differs"]
@@ -156,8 +158,8 @@ class Reference:
     """Golden compared with the reference of the (quantized) model, tensor by tensor from the same integers."""
 
     frames: Annotated[int, "frames compared, from samples or drawn at random; 0 where none could be drawn"]
-    tensors_compared: Annotated[int, "values of the model that golden has too"]
-    values_compared: Annotated[int, "their numbers, in all frames"]
+    tensors_compared: Annotated[int, "number of the model's values that golden has too"]
+    values_compared: Annotated[int, "numbers in these values, in all frames"]
     equal: Annotated[int, "numbers that are the same; the last bits of floats do not count"]
     one_step: Annotated[int, "integers that differ by 1, where the real value is within 1/1000 step of a tie"]
     worst: Annotated[int, "the largest difference of two integers"]
@@ -183,17 +185,19 @@ class CoreSection:
     operator: Annotated[str, "hardware operator"]
     folding: Annotated[Mapping[str, int], "the folding, by the operator's own names: lanes of its streams, steps ..."]
     lanes: Annotated[int, "multiply-accumulates per cycle"]
-    cycles: Annotated[int, "clock cycles it works on a frame; the largest of all cores bounds the interval"]
+    cycles: Annotated[
+        int, "clock cycles that it needs for a frame; the largest number of all cores bounds the interval"
+    ]
     dsp: Annotated[int, "hardware multipliers, including those that scale"]
     lut: Annotated[int, "look-up tables"]
     bram: Annotated[int, "block RAMs"]
     ff: Annotated[int, "flip-flops"]
     multiplier: Annotated[
-        str | None, "what computes its products; null for the chip's own multipliers, or where it has no products"
+        str | None, "kind of its multipliers; null for the chip's own multipliers, or if it has no products"
     ] = None
-    inputs: Annotated[tuple[str, ...], "tensors it takes: edges, or inputs of the circuit"] = ()
-    outputs: Annotated[tuple[str, ...], "tensors it gives"] = ()
-    origin: Annotated[tuple[str, ...], "the ONNX nodes it stands for"] = ()
+    inputs: Annotated[tuple[str, ...], "tensors that it reads: edges, or inputs of the circuit"] = ()
+    outputs: Annotated[tuple[str, ...], "tensors that it produces"] = ()
+    origin: Annotated[tuple[str, ...], "the ONNX nodes that it implements"] = ()
     module: Annotated[str, "its module in the circuit"] = ""
 
 
@@ -202,15 +206,15 @@ class Fifo:
     """FIFO at the end of one edge; depths are in beats."""
 
     edge: Annotated[str, "name of the edge's tensor"]
-    depth: Annotated[int, "beats it holds"]
+    depth: Annotated[int, "greatest number of beats in it"]
     live_depth: Annotated[int, "least depth without deadlock"]
     rate_depth: Annotated[int, "least depth at which the interval does not grow"]
     lut: Annotated[int, "look-up tables, estimated"]
     bram: Annotated[int, "block RAMs, estimated"]
     ff: Annotated[int, "flip-flops, estimated"]
-    max_fill: Annotated[int | None, "most beats it held in the simulation"] = None
+    max_fill: Annotated[int | None, "greatest number of beats in it during the simulation"] = None
     lanes: Annotated[int, "integers per beat"] = 1
-    dtype: Annotated[str, "their type: `i8` has 8 bits and a sign, `u4` has 4 and none"] = ""
+    dtype: Annotated[str, "their type: `i8` is signed with 8 bits, `u4` is unsigned with 4 bits"] = ""
     beats_per_frame: Annotated[int, "beats of one frame"] = 0
 
 
@@ -230,18 +234,18 @@ class Host:
 class DesignSection:
     """Circuit as planned, before any tool ran; cycles are predicted."""
 
-    clock_mhz: Annotated[float, "clock the build aims at, MHz"]
+    clock_mhz: Annotated[float, "target clock of the build, MHz"]
     macs: Annotated[int, "multiply-accumulates of one frame in the circuit"]
-    lanes: Annotated[int, "multiply-accumulates the circuit can do per cycle"]
-    multipliers: Annotated[Multipliers, "what the lanes are built of"]
+    lanes: Annotated[int, "greatest number of multiply-accumulates per cycle in the circuit"]
+    multipliers: Annotated[Multipliers, "kinds of the lanes' multipliers"]
     mac_efficiency: Annotated[float, "macs / (lanes × interval_cycles), 0..1"]
     interval_cycles: Annotated[int, "clock cycles from one frame to the next"]
     latency_cycles: Annotated[int, "clock cycles from the first input beat to the last output beat of one frame"]
-    frames_per_second: Annotated[float, "at that interval and clock"]
+    frames_per_second: Annotated[float, "frames per second at that interval and clock"]
     frames_per_second_asked: Annotated[float | None, "frames per second that were asked for; null without a request"]
     nodes: Annotated[tuple[CoreSection, ...], "every core, in the order of the data"]
     fifos: Annotated[tuple[Fifo, ...], "every edge"]
-    host: Annotated[Host, "what the circuit does not compute"]
+    host: Annotated[Host, "the part of the model that the circuit does not compute"]
 
     @property
     def bottleneck(self) -> CoreSection:
@@ -266,9 +270,9 @@ class SearchSection:
 class Simulation:
     """Comparison of the circuit with its two models, golden (values) and timing (cycles)."""
 
-    engine: Annotated[str, "what simulated the circuit"]
-    frames: Annotated[int, "frames back to back"]
-    edges_compared: Annotated[int, "streams whose every value was compared"]
+    engine: Annotated[str, "simulator of the circuit"]
+    frames: Annotated[int, "number of frames, sent without pauses between them"]
+    edges_compared: Annotated[int, "number of streams, of which every value was compared"]
     values_compared: Annotated[int, "integers compared with golden"]
     mismatches: Annotated[int, "integers that differed"]
     firings_compared: Annotated[int, "firing cycles compared with the predicted ones"]
@@ -298,9 +302,9 @@ class Synthesis:
     dsp: Annotated[int, "hardware multipliers"]
     bram: Annotated[int, "block RAMs"]
     fmax_mhz: Annotated[float | None, "greatest clock after routing, MHz; null before routing"] = None
-    target_mhz: Annotated[float | None, "clock the build aimed at, MHz"] = None
+    target_mhz: Annotated[float | None, "target clock of the build, MHz"] = None
     timing_met: Annotated[bool | None, "whether fmax_mhz reaches target_mhz; null before routing"] = None
-    cores: Annotated[tuple[SynthesizedCore, ...], "the same, core by core"] = ()
+    cores: Annotated[tuple[SynthesizedCore, ...], "resources of each core"] = ()
     critical_path: Annotated[tuple[str, ...], "registers at both ends of the slowest path: core and signal"] = ()
 
 
@@ -310,28 +314,31 @@ class Report:
 
     model: Annotated[ModelSection, "the model"]
     board: Annotated[BoardSection, "the board"]
-    links: Annotated[ChainLinks, "what was proven between the model and the chip"] = field(default_factory=ChainLinks)
-    failure: Annotated[Failure | None, "why the build ended early; null where it did not"] = None
+    links: Annotated[ChainLinks, "the links of the proof, from the model to the chip"] = field(
+        default_factory=ChainLinks
+    )
+    failure: Annotated[Failure | None, "reason why the build ended early; null if it did not"] = None
     asked: Annotated[BuildRequest | None, "the options of the build"] = None
     io: Annotated[tuple[PortSection, ...], "streams into the circuit, then those out of it"] = ()
-    quantization: Annotated[Quantization | None, "the integers"] = None
-    reference: Annotated[Reference | None, "golden and the model"] = None
+    quantization: Annotated[Quantization | None, "the integers of the circuit"] = None
+    reference: Annotated[Reference | None, "golden compared with the model"] = None
     accuracy: Annotated[Accuracy | None, "only where labels were given"] = None
-    design: Annotated[DesignSection | None, "the plan"] = None
-    timeline: Annotated[
-        Timeline | None, "activity of the cores over time; null where frames are too long to be looked at"
-    ] = None
+    design: Annotated[DesignSection | None, "the circuit as planned"] = None
+    timeline: Annotated[Timeline | None, "activity of the cores over time; null if frames are too long for it"] = None
     serial: Annotated[Serial | None, "the link to the host; null on a bare chip"] = None
-    search: Annotated[SearchSection | None, "what bounded the plan; null where foldings or a rate were given"] = None
-    simulation: Annotated[Simulation | None, "the proof"] = None
-    reached: Annotated[
-        DirectedVectorsSection | None, "what sums, requantizers and tables were tried with; null without such cores"
+    search: Annotated[
+        SearchSection | None, "bounds of the search for foldings; null if foldings or a rate were given"
     ] = None
-    synthesis: Annotated[Synthesis | None, "the outcome"] = None
+    simulation: Annotated[Simulation | None, "the circuit compared with golden and the timing"] = None
+    reached: Annotated[
+        DirectedVectorsSection | None,
+        "coverage of sums, requantizers and tables by directed vectors; null without such cores",
+    ] = None
+    synthesis: Annotated[Synthesis | None, "results of synthesis and routing"] = None
     warnings: Annotated[tuple[str, ...], "warnings that the user should act upon"] = ()
-    cached: Annotated[tuple[str, ...], "stages whose result came from the cache, made by an identical build"] = ()
+    cached: Annotated[tuple[str, ...], "stages whose result came from the store, made by an earlier identical run"] = ()
     digest: Annotated[str, "SHA-256 of everything the bitstream depends on; empty before assembly"] = ""
-    files: Annotated[Mapping[str, str], "what was written: kind to path, relative to the report"] = field(
+    files: Annotated[Mapping[str, str], "files of the build: kind to path, relative to the report"] = field(
         default_factory=dict
     )
     seconds: Annotated[Mapping[str, float], "stage to its duration in seconds"] = field(default_factory=dict)

@@ -18,7 +18,7 @@ STEPS = 240  # of the time axis
 class Waiting:
     """Cycles of the last frame in which a core is idle because of another one."""
 
-    what: Annotated[str, "what is missing: a token, or room for one"]
+    what: Annotated[str, "the missing thing: a token, or room for one"]
     whom: Annotated[str, "name of the core that must act first; `source` or `sink` for the outside"]
     cycles: Annotated[int, "clock cycles of the frame"]
 
@@ -32,7 +32,7 @@ class CoreActivity:
         tuple[str, ...],
         "one text per frame with one digit per step: 0 for idle, 9 for work on this frame in every cycle of the step",
     ]
-    waits: Annotated[tuple[Waiting, ...], "what it waits for, the longest first"]
+    waits: Annotated[tuple[Waiting, ...], "the causes of waiting, the longest first"]
 
 
 @dataclass(frozen=True)
