@@ -254,14 +254,14 @@ def a_beat_comes_from_the_neighbour(inputs: list[Any], beats: list[int]) -> tupl
 
 def takes_the_payload_of_another(patch: pytest.MonkeyPatch) -> None:
     """The beat of the input that is popped is lost."""
-    original = circuit.Concat._part
-    patch.setattr(circuit.Concat, "_part", lambda self, turn: original(self, turn) ^ 1)
+    original = circuit.Concat._input_of
+    patch.setattr(circuit.Concat, "_input_of", lambda self, turn: original(self, turn) ^ 1)
 
 
 def changes_the_payload_late(patch: pytest.MonkeyPatch) -> None:
     """By one operation."""
-    original = circuit.Concat._part
-    patch.setattr(circuit.Concat, "_part", lambda self, turn: original(self, {"beat": turn["beat"] - 1}))
+    original = circuit.Concat._input_of
+    patch.setattr(circuit.Concat, "_input_of", lambda self, turn: original(self, {"beat": turn["beat"] - 1}))
 
 
 STRATEGIES = {"concat": concats()}

@@ -117,7 +117,7 @@ def ring_of_one_block_less(patch: pytest.MonkeyPatch) -> None:
 
 
 def pixels_are_not_turned(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(circuit.Gearbox, "_turned", lambda self, elements, *shape: elements)
+    patch.setattr(circuit.Gearbox, "_transposed", lambda self, elements, *shape: elements)
 
 
 STRATEGIES = {"gearbox": gearboxes()}

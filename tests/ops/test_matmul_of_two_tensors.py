@@ -241,7 +241,7 @@ def given_back(patch: pytest.MonkeyPatch) -> None:
 ALL = tuple(OPERATORS)
 KEPT, PASSING = ("all", "no more than all"), ("one group", "two groups")
 FAULTS: list[tuple[str, Patch, tuple[str, ...]]] = [
-    ("what lies beyond the inputs is multiplied", buffer_with(_without_rubbish=with_rubbish), ALL),
+    ("what lies beyond the inputs is multiplied", buffer_with(_masked_word=with_rubbish), ALL),
     ("a word is written after it is read", buffer_with(WRITE_STAGE=4), ALL),
     ("the buffer has room for a word more", capacity_differs(+1), ("one group", "two groups", "no more than all")),
     ("the buffer has room for a word less", capacity_differs(-1), ("one group", "two groups", "no more than all")),

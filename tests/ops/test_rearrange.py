@@ -343,12 +343,12 @@ def operator_latency(by: int) -> Patch:
 
 def stale_selects(patch: pytest.MonkeyPatch) -> None:
     """What selects the elements comes one cycle late."""
-    original = circuit.Selects.resolve
+    original = circuit.LaneSelection.resolve
 
     def resolve(self: Any, m: Module, answers: Any) -> Any:
         return engine.delayed(m, original(self, m, answers), 1, "late")
 
-    patch.setattr(circuit.Selects, "resolve", resolve)
+    patch.setattr(circuit.LaneSelection, "resolve", resolve)
 
 
 DRAWS = {"rearrange": random_rearrange}

@@ -303,7 +303,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     "the scale of another operand": (
         integer_operator,
         calling(
-            decompose_qoperators._Apart,
+            decompose_qoperators._QOperatorRewriter,
             "_between_integers",
             lambda original, self, node, means, _: original(self, node, means, 1),
         ),

@@ -97,19 +97,19 @@ def the_top_row_is_added(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_row_lies_a_bit_higher(patch: pytest.MonkeyPatch) -> None:
-    original = soft_multiplier.SoftMultiplier._joined
+    original = soft_multiplier.SoftMultiplier._add_pair
 
     def joined(self: Any, m: Any, low: Any, high: Any) -> Any:
         return original(self, m, low, replace(high, value=(high.value << 1)[: len(high.value)].as_signed()))
 
-    patch.setattr(soft_multiplier.SoftMultiplier, "_joined", joined)
+    patch.setattr(soft_multiplier.SoftMultiplier, "_add_pair", joined)
 
 
 def one_level_has_no_register(patch: pytest.MonkeyPatch) -> None:
-    original = soft_multiplier.SoftMultiplier._kept
+    original = soft_multiplier.SoftMultiplier._register
     patch.setattr(
         soft_multiplier.SoftMultiplier,
-        "_kept",
+        "_register",
         lambda self, m, part, level: part if level == 1 else original(self, m, part, level),
     )
 
