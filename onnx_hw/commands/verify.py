@@ -128,7 +128,7 @@ def design_of(report: Report, work: BuildState, folder: BuildFolder) -> Design:
     assert report.design is not None
     foldings, _ = read_foldings(folder.path / "folding.toml", insert_forks(work.network))
     depths = {fifo.edge: fifo.depth for fifo in report.design.fifos}
-    board, clock_mhz = report.board.name, report.design.clock_mhz
+    board, clock_mhz = work.options.board, report.design.clock_mhz
     design = flow.schedule(work.network, board, clock_mhz=clock_mhz, foldings=foldings, depths=depths)
     same = {node.name: design.folding(node).numbers() for node in design.network.nodes} == {
         core.name: dict(core.folding) for core in report.design.nodes

@@ -134,6 +134,31 @@ def test_another_design_is_refused(built: Path, tmp_path: Path) -> None:
         verify(VerifyOptions(folder=out, engine=SimulationEngine.INTERPRETED))
 
 
+OWN_BOARD = """
+from amaranth_boards.ulx3s import ULX3S_45F_Platform
+from onnx_hw_boards.linked_board import Uart, board
+from onnx_hw_boards.loader import openfpgaloader
+
+BOARD = board(
+    "my_board",
+    ULX3S_45F_Platform,
+    title="A board of one's own",
+    link=Uart(1_000_000),
+    loader=openfpgaloader("-b", "ulx3s"),
+    default_clock_mhz=50.0,
+)
+"""
+
+
+def test_a_build_for_a_board_in_a_file_is_verified(built: Path, tmp_path: Path) -> None:
+    """The board's name alone does not find it again."""
+    file = tmp_path / "my_board.py"
+    file.write_text(OWN_BOARD, encoding="utf-8")
+    build(built / "small.onnx", out=tmp_path / "out", board=str(file), stop_after=Stage.ASSEMBLE)
+    options = VerifyOptions(folder=tmp_path / "out", frames=2, engine=SimulationEngine.INTERPRETED)
+    assert verify(options).frames == 2
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
