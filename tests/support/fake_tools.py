@@ -15,6 +15,9 @@ import sys
 import time
 from pathlib import Path
 
+NAME = Path(__file__).name.encode()
+"""File name of this module, by which a running fake program is known in a list of processes."""
+
 TOOLS = {"YOSYS": "yosys", "NEXTPNR_ECP5": "nextpnr-ecp5", "ECPPACK": "ecppack"}
 
 

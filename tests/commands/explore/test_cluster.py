@@ -130,7 +130,7 @@ def programs_of(log: Path) -> list[str]:
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             environment, command = (place / "environ").read_bytes(), (place / "cmdline").read_bytes()
-            if f"PRETENDED_LOG={log}".encode() in environment and b"pretended_tools" in command:
+            if f"PRETENDED_LOG={log}".encode() in environment and fake_tools.NAME in command:
                 found.append(place.name)
     return found
 

@@ -217,7 +217,7 @@ def alive(log: Path) -> list[int]:
 
 def _is_one(number: int) -> bool:
     try:
-        return b"pretended_tools" in Path(f"/proc/{number}/cmdline").read_bytes()
+        return fake_tools.NAME in Path(f"/proc/{number}/cmdline").read_bytes()
     except OSError:
         return False
 
