@@ -38,7 +38,7 @@ def test_a_seed_is_one_network(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_most_of_many(tmp_path: Path) -> None:
-    """With the quantizer's samples at hand; two circuits are proven. More: ``benchmarks/exporter_networks.py``."""
+    """With the quantizer's samples at hand; two circuits are proven."""
     verdicts = {drawn: judged(drawn, samples=True) for drawn in (draw(seed, tmp_path) for seed in MANY)}
     accepted = {drawn: verdict.network for drawn, verdict in verdicts.items() if verdict.design is not None}
     refused = {drawn: verdict.problems for drawn, verdict in verdicts.items() if verdict.design is None}

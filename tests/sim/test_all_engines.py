@@ -1,7 +1,4 @@
-"""Comparison of all engines: the same stimulus on a small network gives the same tokens in the same cycles.
-
-``benchmarks/engines.py`` has two more networks, and Verilator's own process.
-"""
+"""Comparison of all engines: the same stimulus on a small network gives the same tokens in the same cycles."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
@@ -76,6 +74,11 @@ ICARUS = [SimulationEngine.ICARUS] * (shutil.which("iverilog") is not None)
 def test_engines_agree(tmp_path: Path) -> None:
     """Compare all engines except Verilator's own process, which takes as long to build as all others together."""
     agree(product(), [SimulationEngine.COMPILED, SimulationEngine.GATES, *ICARUS], tmp_path)
+
+
+@pytest.mark.parametrize("name", ["convolution", "branches"])
+def test_engines_agree_on_others(name: str, tmp_path: Path) -> None:
+    agree(NETWORKS[name](), [SimulationEngine.COMPILED], tmp_path)
 
 
 def agree(design: Design, engines: list[SimulationEngine], folder: Path) -> None:

@@ -1,7 +1,4 @@
-"""Cores and networks drawn, simulated and proven, as many as are asked for.
-
-A test asks for some; ``benchmarks/random_circuits.py`` for as many as one has time for.
-"""
+"""Cores and networks drawn, simulated and proven."""
 
 from __future__ import annotations
 

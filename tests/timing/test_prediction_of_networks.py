@@ -29,7 +29,7 @@ def test_random_networks(kind: Callable[[int, int], st.SearchStrategy[Design]]) 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [chains, residuals, likenesses])
 def test_many_random_networks(kind: Callable[[int, int], st.SearchStrategy[Design]]) -> None:
-    """Longer ones; other ones in every run, of which some stop: ``benchmarks/random_circuits.py``."""
+    """Longer ones, of which some stop."""
     seen = prove_networks(kind(5, 250), settings(max_examples=4))
     assert seen["networks"] >= 4 and seen["firings"] >= 4 * seen["networks"], "four frames of at least one engine each"
     assert kind is not chains or not seen["deadlocks"], "in a chain of whole buffers nothing can stop"

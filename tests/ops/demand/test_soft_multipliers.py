@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from amaranth.back import rtlil
+from amaranth.hdl import Module
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.demand.soft_multipliers import product_demand
+from onnx_hw.ops.demand.soft_multipliers import known_products_demand, product_demand
 from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
 from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.multiply import Multiply, MultiplyFolding
-from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.operator import Operator, priced
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Adder, LogicFunction, Register
+from onnx_hw_boards.families.ecp5.primitives import PRIMITIVES
 from onnx_hw_rtl.arithmetic import constant_multiplier, product, soft_multiplier
+from onnx_hw_rtl.target import Target
+from onnx_hw_tools import tools
 from support.design_bench import prove
 from support.hand_built_designs import alone
 from support.random_cases import Case
@@ -82,6 +88,38 @@ def test_only_what_is_not_folded_knows_its_weights(taps: int, lanes: int, known:
     """A factor that is always the same needs no gates."""
     demand = Depthwise(IMAGE, KERNELS[:3, :taps, :1]).demand(DepthwiseFolding(3, lanes, multiplier=LOGIC))
     assert any(part.gated for part, _ in demand.all(Adder)) != known
+
+
+@pytest.mark.slow
+def test_estimates_are_what_yosys_counts(tmp_path: Path) -> None:
+    """Products of five bits or more exactly, on an ECP5; known factors on average."""
+    widths = [(8, 8), (8, 4), (8, 2), (6, 5)]
+    known = [-77, 5, 27, 86, 107]
+    soft = [soft_multiplier.SoftMultiplier(*bits) for bits in widths]
+    counts = look_up_tables([*soft, *(constant_multiplier.ConstantMultiplier(8, c) for c in known)], tmp_path)
+    assert counts[:4] == [priced(product_demand(Int(a), Int(b), in_logic=True), 1).lut for a, b in widths]
+    assert counts[0] <= 80 and counts[1] <= 36 and counts[2] <= 16
+    estimate = sum(priced(known_products_demand(8, np.array([c])), 1).lut for c in known)
+    assert 0.85 * sum(counts[4:]) < estimate < 1.15 * sum(counts[4:]) < 5 * 40
+
+
+def look_up_tables(blocks: list[Any], folder: Path) -> list[int]:
+    """Return the look-up tables of each component, as yosys maps it."""
+    top = Module()
+    for k, block in enumerate(blocks):
+        top.submodules[f"block{k}"] = block
+    ports = [port for block in blocks for name in ("a", "b", "p") if (port := getattr(block, name, None)) is not None]
+    (folder / "top.il").write_text(rtlil.convert(top, ports=ports, platform=Target(PRIMITIVES), name="top"))
+    script = "read_rtlil top.il; synth_ecp5 -top top -noflatten; tee -q -o cells.json stat -json"
+    tools.run(tools.find("yosys"), ["-q", "-p", script], cwd=folder, log=folder / "yosys.log")
+    modules = json.loads((folder / "cells.json").read_text())["modules"]
+
+    def counted(name: str) -> int:
+        cells = modules[name]["num_cells_by_type"]
+        below = sum(number * counted(f"\\{kind}") for kind, number in cells.items() if f"\\{kind}" in modules)
+        return below + cells.get("LUT4", 0) + 2 * cells.get("CCU2C", 0)
+
+    return [counted(f"\\top.block{k}") for k in range(len(blocks))]
 
 
 # ---- deliberate faults ----------------------------------------------------------------------------------------------
