@@ -6,21 +6,24 @@ The templates lie in the folder `templates` next to this file. They hold the wor
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnx_hw.messages.page_scripts import MAX_NAME, TEMPLATES, embedded, json_of
 from onnx_hw.messages.text import abridged, printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-MAX_NAME = 200  # characters
 MAX_UNBROKEN = 24  # characters of a name or an option that stays on one line
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+COMMANDS = ("onnx-hw ", "pip ", "gtkwave ")
+"""Beginnings of texts that are commands."""
+
 MAX_ROWS = 200  # of a table in a notebook
 
 
@@ -59,7 +62,7 @@ def _environment() -> Environment:
         return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates", encoding="utf-8"),
+        loader=FileSystemLoader(TEMPLATES, encoding="utf-8"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=escaped,
@@ -73,33 +76,51 @@ def _environment() -> Environment:
         "duration": duration,
         "marked": marked,
         "abridged": lambda name: abridged(name, MAX_NAME),
+        "json": json_of,
     }
+    environment.globals["embedded"] = embedded
     return environment
 
 
 def marked(text: str) -> Markup:
-    """Return a sentence with names and options between backquotes as code; no line breaks within an option."""
+    """Return a sentence with names and options between backquotes as code; no line breaks within an option.
+
+    Commands get the class ``command``; the page has a button that copies them.
+    """
     from markupsafe import Markup, escape
 
     parts = printable(text).split("`")
     if len(parts) % 2 == 0:  # a name that contains a backquote itself
         return escape(printable(text))
-    code = (
-        Markup("<code{}>{}</code>").format(Markup(' class="whole"' * (len(part) <= MAX_UNBROKEN)), part)
-        for part in parts[1::2]
-    )
+    code = (Markup("<code{}>{}</code>").format(_classes(part), part) for part in parts[1::2])
     plain = (Markup(_OPTION.sub(r'<span class="whole">\g<0></span>', str(escape(part)))) for part in parts[::2])
     return Markup("").join(part for pair in zip(plain, (*code, ""), strict=True) for part in pair)
 
 
+def _classes(code: str) -> Markup:
+    from markupsafe import Markup
+
+    classes = ["command"] * code.startswith(COMMANDS) + ["whole"] * (len(code) <= MAX_UNBROKEN)
+    return Markup(f' class="{" ".join(classes)}"' if classes else "")
+
+
 def figures(number: float, digits: int = 4) -> str:
-    """Return a number with ``digits`` significant digits, but with all digits before the decimal point."""
-    return f"{number:,.{digits}g}" if abs(number) < 1e4 else f"{number:,.0f}"
+    """Return a number with ``digits`` significant digits and all digits before the decimal point, without a power of
+    ten.
+
+    >>> figures(2604.2, 3), figures(0.00001234), figures(1e7)
+    ('2,604', '0.00001234', '10,000,000')
+    """
+    if number == 0 or not math.isfinite(number):
+        return f"{number:g}"
+    places = max(0, digits - 1 - int(f"{number:.{digits - 1}e}".partition("e")[2]))
+    text = f"{number:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if places else text
 
 
 def duration(seconds: float) -> str:
     """Return a duration such as ``12 s``, ``3.1 ms`` or ``25 µs``."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+            return f"{figures(seconds / size, 3)} {unit}"
+    return f"{figures(seconds * 1e9, 3)} ns"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from onnx_hw import __version__
 from onnx_hw.commands.explore.row import ENDED, ExploreRow, State
-from onnx_hw.messages.html import render
+from onnx_hw.messages.html import figures, render
 from onnx_hw.messages.text import to_json
 
 if TYPE_CHECKING:
@@ -62,37 +62,90 @@ def said(row: ExploreRow) -> str:
     return "" if row.state in (State.PACKED, State.ROUTED) else row.state
 
 
-_WAYS = (("lut", "LUT4"), ("dsp", "multipliers"), ("bram", "block RAMs"))
+@dataclass(frozen=True)
+class Measure:
+    """Figure of a row: a column of the page's table and, with a label, the horizontal axis of a plot.
+
+    Attributes:
+        heading: heading of the column.
+        value: the figure of a row; None where it is unknown.
+        label: label of the axis; empty for a figure without a plot.
+        from_zero: whether the axis begins at 0.
+        text: function from the figure to its text.
+        is_optional: left out where no row has the figure.
+    """
+
+    heading: str
+    value: Callable[[ExploreRow], float | None]
+    label: str = ""
+    from_zero: bool = True
+    text: Callable[[float], str] = "{:,}".format
+    is_optional: bool = False
+
+    def cell(self, row: ExploreRow) -> str:
+        """Return the text of a row's cell; empty where the figure is unknown."""
+        value = self.value(row)
+        return "" if value is None else self.text(value)
+
+
+def _cells(kind: str) -> Callable[[ExploreRow], int | None]:
+    return lambda row: None if row.cells is None else int(getattr(row.cells, kind))
+
+
+MEASURES = (
+    Measure("lanes", lambda row: row.lanes),
+    Measure("cycles", lambda row: row.interval),
+    Measure("LUT4", _cells("lut"), "LUT4"),
+    Measure("flip-flops", _cells("ff")),
+    Measure("multipliers", _cells("dsp"), "multipliers"),
+    Measure("block RAMs", _cells("bram"), "block RAMs"),
+    Measure("MHz", lambda row: row.fmax_mhz, text="{:.1f}".format, is_optional=True),
+    Measure("frames/s", lambda row: row.frames_per_second, text=figures),
+)
+"""Figures of the page, in the order of the columns. A new one is one line here."""
 
 
 def page(made: Explored, model: str) -> str:
-    """Return the text of ``explore.html``."""
+    """Return the text of ``explore.html``, well-formed and without references to other files."""
     done = [row for row in made.rows if row.frames_per_second and row.cells]
-    pictures = [_picture(done, field, name) for field, name in _WAYS] if done else []
-    rows = [(row, said(row)) for row in ordered(made.rows)]
-    return render("explore.html", model=model, made=made, rows=rows, pictures=pictures, routed=_routed(done))
+    columns = [m for m in MEASURES if not m.is_optional or any(m.value(row) is not None for row in made.rows)]
+    return render(
+        "explore.html",
+        model=model,
+        made=made,
+        rows=[(row, _settings(row), said(row)) for row in ordered(made.rows)],
+        columns=columns,
+        plotted=_plotted(done),
+        routed=_routed(done),
+        scripts=("uPlot.iife.min.js", "page.js", "plots.js", "explore.js"),
+    )
+
+
+def _settings(row: ExploreRow) -> list[str]:
+    """Return the options of a row's choice, each with its value."""
+    words = row.choice.arguments()
+    return [" ".join(pair) for pair in zip(words[::2], words[1::2], strict=True)]
 
 
 def _routed(rows: Sequence[ExploreRow]) -> bool:
     return any(row.fmax_mhz is not None for row in rows)
 
 
-WIDE, HIGH, EDGE = 320, 200, 12
-
-
-def _picture(rows: Sequence[ExploreRow], field: str, name: str) -> dict[str, Any]:
-    """Points of frames a second over cells of one kind, axes from nothing to a little more than the most."""
-    across = [getattr(row.cells, field) for row in rows]
-    up = [row.frames_per_second or 0.0 for row in rows]
-    most_across, most_up = max(max(across), 1) * 1.05, max(max(up), 1e-9) * 1.05
-    points = [
-        {
-            "x": round(EDGE + (WIDE - 2 * EDGE) * x / most_across, 1),
-            "y": round(HIGH - EDGE - (HIGH - 2 * EDGE) * y / most_up, 1),
-            "row": row,
-            "said": f"{row.choice}: {x:,} {name}, {y:,.0f} frames a second",
-        }
-        for row, x, y in zip(rows, across, up, strict=True)
-    ]
-    points.sort(key=lambda point: point["row"].best)
-    return {"name": name, "points": points, "across": max(across), "up": max(up), "wide": WIDE, "high": HIGH}
+def _plotted(rows: Sequence[ExploreRow]) -> dict[str, Any]:
+    """Return the values of the plots: the axes along which rows differ from nothing, and a point per row."""
+    axes = [m for m in MEASURES if m.label and any(m.value(row) for row in rows)]
+    return {
+        "axes": [{"key": m.heading, "label": m.label, "from_zero": m.from_zero} for m in axes],
+        "rows": [
+            {
+                "number": row.number,
+                "name": str(row.choice),
+                "rate": row.frames_per_second,
+                "best": row.best,
+                "knee": row.knee,
+                "values": {m.heading: m.value(row) for m in axes},
+                "lines": [f"{m.heading}: {m.cell(row)}" for m in MEASURES if m.cell(row)],
+            }
+            for row in rows
+        ],
+    }

@@ -49,7 +49,7 @@ class BuildComparison:
 
     def page(self) -> str:
         """Return the comparison as HTML, well-formed and without references to other files."""
-        return render("comparison.html", comparison=self)
+        return render("comparison.html", comparison=self, scripts=())
 
     def shown(self) -> Group:
         """Return the comparison for the terminal."""

@@ -60,6 +60,7 @@ def values(report: Report) -> dict[str, Any]:
     plan = {} if report.design is None else {**_graph(report, report.design), **_cores(report, report.design)}
     return {
         "report": report,
+        "scripts": ("page.js",),
         "verdict": verdict(report),
         "chain": _chain(report),
         "usage": usage(report),
