@@ -13,8 +13,6 @@ from pathlib import Path
 
 from onnx_hw_boards.board import Board
 
-__all__ = ["board", "names", "read"]
-
 _DEFINES = re.compile(r"^BOARD\b", re.MULTILINE)
 
 

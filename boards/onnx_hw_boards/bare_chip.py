@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from onnx_hw_boards.board import Board
 
-__all__ = ["BareChip"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BareChip(Board):

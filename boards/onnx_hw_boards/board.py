@@ -8,8 +8,6 @@ from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.device import ChipType
 from onnx_hw_boards.families.family import Family
 
-__all__ = ["Board"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Board:

@@ -14,8 +14,6 @@ from typing import Any, ClassVar, Protocol
 
 from onnx_hw_link.link import Link
 
-__all__ = ["BoardLink", "SimulatedPort"]
-
 
 class SimulatedPort(Protocol):
     """A port of this machine with a simulated chip behind it."""

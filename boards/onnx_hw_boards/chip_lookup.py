@@ -10,8 +10,6 @@ from typing import Any
 
 from onnx_hw_boards.device import PackagedChip
 
-__all__ = ["packaged_chip", "recipes"]
-
 
 @cache
 def recipes() -> tuple[ModuleType, ...]:

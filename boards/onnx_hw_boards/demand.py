@@ -11,24 +11,6 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import TypeVar
 
-__all__ = [
-    "Adder",
-    "Comparator",
-    "Copies",
-    "Demand",
-    "Enable",
-    "LogicFunction",
-    "LoopCounter",
-    "Memory",
-    "Multiplexer",
-    "Part",
-    "Product",
-    "Register",
-    "Shared",
-    "Unseen",
-    "UpDown",
-]
-
 
 @dataclass(frozen=True)
 class Memory:

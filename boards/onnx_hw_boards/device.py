@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.families.family import Family
 
-__all__ = ["ChipType", "PackagedChip"]
-
 
 @dataclass(frozen=True)
 class ChipType:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from onnx_hw_boards.bare_chip import BareChip
 
-__all__ = ["NotEnoughPins", "PadStream", "constraints", "place"]
-
 _HANDSHAKE = 2  # valid and ready
 
 

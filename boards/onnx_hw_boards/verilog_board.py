@@ -8,8 +8,6 @@ from enum import StrEnum
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.families.ecp5.recipes import LFE5U_85F
 
-__all__ = ["NO_CHIP", "ShellKind", "VerilogBoard", "verilog"]
-
 NO_CHIP = "Verilog for any chip"
 """Name that a report shows instead of a chip's."""
 

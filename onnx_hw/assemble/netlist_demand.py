@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from onnx_hw_boards.demand import Adder, Comparator, Demand, Enable, LogicFunction, Memory, Multiplexer, Register
 
-__all__ = ["demand_of_netlist"]
-
 INPUTS, GATES = 4, 3
 """Inputs of a look-up table, and the gates of two inputs each that it replaces."""
 

@@ -12,8 +12,6 @@ from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.link import Link, LinkPort
 
-__all__ = ["cells_of_shell", "shell_cells"]
-
 
 def shell_cells(network: Network, board: Board, clock_mhz: float) -> Cells:
     """Return an estimate of the shell's cells without a design, for the narrowest streams; none on a bare chip.

@@ -19,8 +19,6 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding import Rounding
 
-__all__ = ["Grid"]
-
 Number = Fraction | int
 
 

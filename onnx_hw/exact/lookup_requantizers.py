@@ -9,8 +9,6 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.step_function import Steps
 
-__all__ = ["TableRequantizer", "ThresholdRequantizer", "table", "thresholds"]
-
 
 @dataclass(frozen=True, eq=False)
 class TableRequantizer:

@@ -28,8 +28,6 @@ from onnx_hw.exact.convex_hull import corners
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.step_function import Steps
 
-__all__ = ["WIDEST_MULTIPLIER", "MultiplyAddShift", "find"]
-
 WIDEST_MULTIPLIER = 36
 """Greatest width of a multiplier, in bits; real networks with results of 8 bits need 33 at most."""
 

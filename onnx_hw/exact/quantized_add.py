@@ -25,8 +25,6 @@ from onnx_hw.exact.canonical_signed_digit import signed_digits
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.step_function import Steps, steps
 
-__all__ = ["MAX_OPERAND_VALUES", "WeightedSum", "separate"]
-
 MAX_OPERAND_VALUES = 1 << 10
 """Greatest number of integers in the range of an operand: up to here the search takes a moment."""
 

@@ -10,8 +10,6 @@ from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequant
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.step_function import Steps
 
-__all__ = ["LaneCost", "Requantizer", "area", "choose", "costs", "prove", "weight_in_luts"]
-
 Requantizer = MultiplyAddShift | TableRequantizer | ThresholdRequantizer
 
 LARGEST_TABLE = 1 << 16

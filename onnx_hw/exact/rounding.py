@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Rounding"]
-
 
 class Rounding(Enum):
     """Rounding mode; all but the first have QONNX's names."""

@@ -19,8 +19,6 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding import Rounding
 
-__all__ = ["Steps", "steps"]
-
 
 @dataclass(frozen=True, eq=False)
 class Steps:

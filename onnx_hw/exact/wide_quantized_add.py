@@ -25,8 +25,6 @@ from onnx_hw.exact.multiply_add_shift import roundest_within
 from onnx_hw.exact.quantized_add import WeightedSum
 from onnx_hw.exact.step_function import Steps, steps
 
-__all__ = ["MAX_WIDE_OPERAND_VALUES", "find_weighted_sum"]
-
 Ranges = tuple[tuple[int, int], tuple[int, int]]
 """Ranges (least, greatest) of a and of b."""
 

@@ -15,8 +15,6 @@ from onnx_hw_boards.board import Board
 from onnx_hw_tools import tools
 from onnx_hw_tools.tools import Tool, ToolFailed
 
-__all__ = ["BITSTREAM", "RouteResult", "Utilisation", "pack", "route"]
-
 STAGE = "route"
 _REPORT = "report.json"
 BITSTREAM = "top.bit"

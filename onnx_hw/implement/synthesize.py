@@ -15,8 +15,6 @@ from onnx_hw_tools import tools
 from onnx_hw_tools.process import LAST_LINES
 from onnx_hw_tools.tools import Tool, ToolFailed
 
-__all__ = ["SynthesisResult", "synthesize"]
-
 STAGE = "synthesis"
 NETLIST = "netlist.json"
 _STATISTICS = "statistics.json"

@@ -15,8 +15,6 @@ from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequant
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import Requantizer
 
-__all__ = ["RomImage", "requantizer_memories", "weight_memories"]
-
 
 @dataclass(frozen=True, eq=False)
 class RomImage:

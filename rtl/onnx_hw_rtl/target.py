@@ -13,8 +13,6 @@ from typing import Any
 
 from amaranth.hdl import Elaboratable, Module, Value
 
-__all__ = ["Gated", "PllSetting", "Primitives", "Target", "primitives_of"]
-
 Gated = tuple[Value, Value]
 """An integer, and a bit by which it is multiplied."""
 

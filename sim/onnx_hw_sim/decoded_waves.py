@@ -17,8 +17,6 @@ import numpy as np
 
 from onnx_hw_sim.circuit import Recording
 
-__all__ = ["WaveScope", "decode", "write_save_file"]
-
 MAX_LISTED_LANES = 8
 """Number of lanes of a stream that the save file lists; the VCD has all of them."""
 

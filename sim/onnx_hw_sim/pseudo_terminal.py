@@ -10,8 +10,6 @@ from types import TracebackType
 
 from onnx_hw_sim.serial_line import BREAK, SerialChip, WireFaults
 
-__all__ = ["PseudoTerminal"]
-
 _SLICE_BITS = 200  # bits of the line that are simulated between two checks of the port
 
 

@@ -15,8 +15,6 @@ from onnx_hw_sim.compiled import SimulationError
 from onnx_hw_sim.shared_library import BoundDriver, build_library
 from onnx_hw_tools.tools import Tool
 
-__all__ = ["BREAK", "SerialChip", "WireFaults"]
-
 BREAK = 256
 """Code sent instead of a byte to the chip: the line is low for the duration of a byte."""
 

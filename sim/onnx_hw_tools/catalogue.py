@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["CATALOGUE", "CatalogueEntry", "Wheel", "add_programs", "yowasp"]
-
 
 @dataclass(frozen=True)
 class Wheel:

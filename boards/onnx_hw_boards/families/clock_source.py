@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 
-__all__ = ["ClockSource", "Clocking", "Settings"]
-
 TOLERANCE = Fraction(1, 100)
 """Largest relative difference between a clock and the one that is asked for."""
 

@@ -5,6 +5,4 @@ from __future__ import annotations
 from onnx_hw_boards.families.ecp5.cost import cost
 from onnx_hw_boards.families.family import Price
 
-__all__ = ["usual_price"]
-
 usual_price: Price = cost

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from onnx_hw_rtl.target import Primitives
     from onnx_hw_sim.gates.cell_models import CellLibrary
 
-__all__ = ["Family", "Fill", "Packing", "Placement", "Price"]
-
 Price = Callable[[Demand], Cells]
 """Function from the demand of a circuit to the cells that it takes of a chip."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["with_few_tables_around"]
-
 _SCRIPT = "+strash;ifraig;scorr;dc2;dc2;dch;if,-a;mfs2,-a;lutpack"
 """ABC script: its own for look-up tables, mapped for area twice, and packed."""
 

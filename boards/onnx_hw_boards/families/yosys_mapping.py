@@ -6,21 +6,6 @@ from collections.abc import Callable, Sequence
 
 from onnx_hw_boards.demand import Demand, Memory, Part
 
-__all__ = [
-    "Mapped",
-    "address_registers",
-    "bits_of_address",
-    "chosen_between",
-    "constants",
-    "enabling",
-    "fewest_blocks",
-    "function",
-    "in_few_words",
-    "rows_of_product",
-    "total",
-    "ways_without_clearing",
-]
-
 Mapped = tuple[float, int, int, int]
 """(look-up tables, flip-flops, multipliers, block RAMs)."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
-__all__ = ["clamp", "saturate"]
-
 
 def saturate(m: Module, name: str, x: Value, shape: Shape) -> Signal:
     """Clamp x to a shape, one cycle later. Only the bits beyond the shape decide."""

@@ -14,8 +14,6 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_rtl.parts.delay_line import delayed
 
-__all__ = ["ConstantMultiplier", "digits_of"]
-
 
 def digits_of(number: int) -> list[tuple[int, int]]:
     """Return (sign, shift) of the powers of two that add up to a number, least first: its non-adjacent form.

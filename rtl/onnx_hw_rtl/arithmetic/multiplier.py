@@ -7,8 +7,6 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_rtl.target import primitives_of
 
-__all__ = ["Multiplier", "WideMultiplier", "product_shape"]
-
 
 def product_shape(a: Shape, b: Shape) -> Shape:
     """Return the shape that holds every product of two integers."""

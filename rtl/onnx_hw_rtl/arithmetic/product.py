@@ -9,8 +9,6 @@ from onnx_hw_rtl.arithmetic.multiplier import Multiplier
 from onnx_hw_rtl.arithmetic.soft_multiplier import SoftMultiplier
 from onnx_hw_rtl.parts.delay_line import delayed
 
-__all__ = ["product"]
-
 
 def product(
     m: Module, name: str, a: Value, b: Value, shapes: tuple[Shape, Shape], *, latency: int, in_logic: bool

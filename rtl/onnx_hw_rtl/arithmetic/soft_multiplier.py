@@ -21,9 +21,6 @@ from onnx_hw_rtl.parts.delay_line import delayed
 from onnx_hw_rtl.parts.fanout import copies
 from onnx_hw_rtl.target import Gated, primitives_of
 
-__all__ = ["SoftMultiplier"]
-
-
 TABLE_BITS = 4
 """Number of inputs of a look-up table."""
 

@@ -14,8 +14,6 @@ from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine
 from onnx_hw_rtl.streams.stream import StreamShape
 
-__all__ = ["Add"]
-
 Digits = Sequence[tuple[int, int]]
 """Factor ``Σ sign · 2^shift`` as pairs (sign, shift)."""
 

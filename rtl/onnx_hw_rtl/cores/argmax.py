@@ -15,8 +15,6 @@ from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, delayed
 from onnx_hw_rtl.streams.stream import StreamShape, groups_of
 
-__all__ = ["ArgMax"]
-
 
 @dataclass(frozen=True)
 class Candidate:

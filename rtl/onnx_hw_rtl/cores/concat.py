@@ -15,8 +15,6 @@ from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, Turn, choose
 from onnx_hw_rtl.streams.stream import StreamShape
 
-__all__ = ["Concat"]
-
 
 class Concat(Core):
     """Concatenation of the streams i0, i1, ..., which are equally wide.

@@ -32,8 +32,6 @@ from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, delayed
 from onnx_hw_rtl.streams.stream import StreamShape, groups_of
 
-__all__ = ["Depthwise"]
-
 
 class Depthwise(Core):
     """Convolution in which every channel has a kernel of its own.

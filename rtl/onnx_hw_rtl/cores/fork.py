@@ -8,8 +8,6 @@ from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine
 from onnx_hw_rtl.streams.stream import StreamShape, bits_of
 
-__all__ = ["Fork"]
-
 
 class Fork(Core):
     """Fork that copies every beat to each output. It fires when all outputs have room.

@@ -11,8 +11,6 @@ from amaranth.hdl import Cat, Const, Module, Value
 from onnx_hw_rtl.parts.rom import Rom
 from onnx_hw_rtl.streams.engine import delayed
 
-__all__ = ["FILL", "UNUSED", "LaneSelection", "LoopTable", "side_by_side"]
-
 FILL, UNUSED = -1, -2
 """Codes instead of a stored lane: FILL for a lane that gets the constant, UNUSED for a lane behind the last channel of
 its pixel.

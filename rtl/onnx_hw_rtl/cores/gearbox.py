@@ -20,8 +20,6 @@ from onnx_hw_rtl.streams.engine import Engine, delayed, pick
 from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
 from onnx_hw_rtl.streams.stream import StreamShape, bits_of, groups_of
 
-__all__ = ["Gearbox"]
-
 
 class Gearbox(Core):
     """Width converter. Beats of either side never reach beyond the channels of their pixels.

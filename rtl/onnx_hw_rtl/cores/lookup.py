@@ -12,8 +12,6 @@ from amaranth.hdl import Shape
 
 from onnx_hw_rtl.cores.requantize import Requantize, TableRequantizer
 
-__all__ = ["Lookup"]
-
 
 class Lookup(Requantize):
     """Table for every lane.

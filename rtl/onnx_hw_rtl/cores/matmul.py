@@ -24,8 +24,6 @@ from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, delayed
 from onnx_hw_rtl.streams.stream import beat, bits_of
 
-__all__ = ["MatMul"]
-
 RESULTS_PER_VECTOR_COPY = 4
 
 

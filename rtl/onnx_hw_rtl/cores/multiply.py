@@ -14,8 +14,6 @@ from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine
 from onnx_hw_rtl.streams.stream import beat
 
-__all__ = ["Multiply"]
-
 
 class Multiply(Core):
     """Product of two streams, element by element.

@@ -24,8 +24,6 @@ from onnx_hw_rtl.arithmetic.clamp import clamp, saturate
 from onnx_hw_rtl.parts.rom import Rom
 from onnx_hw_rtl.streams.engine import delayed
 
-__all__ = ["MultiplyAddShift", "Turn", "codes"]
-
 
 @dataclass(frozen=True)
 class Turn:

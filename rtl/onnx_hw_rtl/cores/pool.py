@@ -17,8 +17,6 @@ from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import delayed
 from onnx_hw_rtl.streams.stream import StreamShape, groups_of
 
-__all__ = ["Pool", "fold_into"]
-
 
 def fold_into(kind: str, first: Value, value: Signal, total: Signal) -> Mux:
     """Return the next value of an accumulator: ``value`` at first, then the larger, the smaller or the sum."""

@@ -30,8 +30,6 @@ from onnx_hw_rtl.streams.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
 from onnx_hw_rtl.streams.stream import StreamShape, bits_of, groups_of
 
-__all__ = ["Rearrange"]
-
 LOOPS = ("outer", "middle", "inner")
 MAX_EXCEPTIONS = 8  # further exceptions from the most frequent value are cheaper as a table than one by one
 

@@ -15,8 +15,6 @@ from onnx_hw_rtl.streams.engine import Engine, delayed
 from onnx_hw_rtl.streams.stream import StreamShape, groups_of
 from onnx_hw_rtl.target import primitives_of
 
-__all__ = ["Reduce"]
-
 CHUNKS_IN_FLIGHT = 3
 """Number of chunks from which a total is stored before it is read again, even if it is read a cycle early and stored a
 cycle late.

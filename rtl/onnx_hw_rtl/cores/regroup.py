@@ -17,8 +17,6 @@ from onnx_hw_rtl.streams.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
 from onnx_hw_rtl.streams.stream import StreamShape, bits_of, groups_of
 
-__all__ = ["Regroup"]
-
 
 class Regroup(Core):
     """Conversion from one pixel per beat to several, or back.

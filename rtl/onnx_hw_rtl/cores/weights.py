@@ -20,8 +20,6 @@ from onnx_hw_rtl.parts.rom import Rom
 from onnx_hw_rtl.streams.engine import Engine, Turn, delayed
 from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
 
-__all__ = ["LATENCY", "Streamed", "WeightBuffer", "read_weights"]
-
 LATENCY = 2 + Rom.LATENCY
 """Cycles of the address's copy, the memory, and a register in fabric behind it."""
 

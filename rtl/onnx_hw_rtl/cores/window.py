@@ -16,8 +16,6 @@ from onnx_hw_rtl.cores.window_geometry import PixelGroups, Place, WindowGeometry
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.stream import StreamShape, bits_of, groups_of
 
-__all__ = ["Window"]
-
 
 class Window(Core):
     """Line buffer and reader of a convolution.

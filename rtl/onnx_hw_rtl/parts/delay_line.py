@@ -6,8 +6,6 @@ from typing import Any
 
 from amaranth.hdl import Module, Signal, Value
 
-__all__ = ["delayed"]
-
 
 def delayed(m: Module, value: Any, cycles: int, name: str = "delayed", *, strobe: bool = False) -> Any:
     """Delay a value by some cycles in a chain of registers. A reset clears them only if the value is a ``strobe``."""

@@ -8,8 +8,6 @@ from amaranth.lib.memory import Memory
 from onnx_hw_rtl.parts.delay_line import delayed
 from onnx_hw_rtl.target import primitives_of
 
-__all__ = ["DistributedMemory", "stored"]
-
 
 class DistributedMemory(Memory):
     """Distributed memory if the target has it, even for words that would fit a block; else flip-flops."""

@@ -7,8 +7,6 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_rtl.target import primitives_of
 
-__all__ = ["BITS_PER_ADDRESS_COPY", "BITS_PER_COPY", "Copy", "copies", "memory_parts", "memory_reach", "spread"]
-
 BITS_PER_COPY = 16
 """Number of bits of a word that one copy of a control selects or enables."""
 

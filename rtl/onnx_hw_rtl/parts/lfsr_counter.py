@@ -12,8 +12,6 @@ from itertools import islice
 
 from amaranth.hdl import Cat, Value
 
-__all__ = ["next_state", "state_after", "states", "width_for"]
-
 _TAPS: dict[int, tuple[int, ...]] = {
     2: (2, 1), 3: (3, 2), 4: (4, 3), 5: (5, 3), 6: (6, 5), 7: (7, 6), 8: (8, 6, 5, 4), 9: (9, 5), 10: (10, 7),
     11: (11, 9), 12: (12, 6, 4, 1), 13: (13, 4, 3, 1), 14: (14, 5, 3, 1), 15: (15, 14), 16: (16, 15, 13, 4),

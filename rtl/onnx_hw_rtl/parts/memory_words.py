@@ -9,8 +9,6 @@ import amaranth
 from amaranth.back.rtlil import ModuleEmitter
 from amaranth.hdl import MemoryData, Shape
 
-__all__ = ["REPLACED_VERSIONS", "write_memories_as_words"]
-
 REPLACED_VERSIONS = ("0.5.8", "0.5.9", "0.5.10")
 """Versions of Amaranth whose writer of memories is replaced here. Any other version keeps its own."""
 

@@ -11,8 +11,6 @@ from amaranth.lib.wiring import Component, In, Out
 from onnx_hw_rtl.parts.fanout import spread
 from onnx_hw_rtl.target import primitives_of
 
-__all__ = ["Rom"]
-
 
 class Rom(Component):
     """Read-only memory: ``data = words[addr]``, ``LATENCY`` cycles later; one word per cycle, no reset.

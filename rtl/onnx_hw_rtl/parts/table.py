@@ -10,8 +10,6 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_rtl.parts.delay_line import delayed
 
-__all__ = ["Table"]
-
 MAX_WORDS_IN_LOGIC = 16
 
 

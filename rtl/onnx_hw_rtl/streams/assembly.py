@@ -21,8 +21,6 @@ from onnx_hw_rtl.parts.fanout import Copy
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.stream import bits_of
 
-__all__ = ["Assembly", "Wire"]
-
 
 @dataclass(frozen=True)
 class Wire:

@@ -12,8 +12,6 @@ from amaranth.lib.wiring import Component, In, Out
 from onnx_hw_link.link import LinkPort
 from onnx_hw_rtl.parts.lfsr_counter import next_state, states, width_for
 
-__all__ = ["BeatArbiter", "BeatsFromBytes", "BytesFromBeats", "beat_of_bytes", "bytes_of_beat"]
-
 
 class BeatArbiter(Component):
     """Arbiter that says to which stream the next beat belongs.

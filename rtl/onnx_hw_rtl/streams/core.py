@@ -13,8 +13,6 @@ from onnx_hw_rtl.parts.delay_line import delayed
 from onnx_hw_rtl.streams.engine import Engine
 from onnx_hw_rtl.streams.outbox import Outbox
 
-__all__ = ["Core"]
-
 
 class Core(Component):
     """Base class of the cores.

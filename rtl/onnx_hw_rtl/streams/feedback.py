@@ -10,8 +10,6 @@ from amaranth.hdl import Module, Signal, Value
 
 from onnx_hw_rtl.streams.engine import Engine, delayed
 
-__all__ = ["FeedbackCounter"]
-
 
 class FeedbackCounter:
     """Counter for a loop-carried dependency within a frame. The first operation of a frame waits for no result.

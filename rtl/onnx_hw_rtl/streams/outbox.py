@@ -17,8 +17,6 @@ from onnx_hw_rtl.parts.delay_line import delayed
 from onnx_hw_rtl.parts.fanout import BITS_PER_COPY, spread
 from onnx_hw_rtl.target import primitives_of
 
-__all__ = ["DEEPEST_IN_LUTRAM", "Outbox", "visible_after"]
-
 DEEPEST_IN_LUTRAM = 33  # 32 words of distributed memory and the output register
 
 

@@ -14,8 +14,6 @@ from amaranth.hdl import Module, Mux, Signal, Value
 
 from onnx_hw_rtl.streams.engine import Engine
 
-__all__ = ["SharedBuffer"]
-
 
 class SharedBuffer:
     """State that a writer and a reader share. A core may have several, and several for one engine.

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from amaranth.hdl import Shape, Value
 from amaranth.lib import data, stream
 
-__all__ = ["StreamShape", "beat", "bits_of", "groups_of", "signature"]
-
 
 @dataclass(frozen=True)
 class StreamShape:

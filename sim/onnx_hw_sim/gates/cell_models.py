@@ -8,23 +8,6 @@ from pathlib import Path
 
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell, Wires
 
-__all__ = [
-    "Block",
-    "BlockPort",
-    "CellLibrary",
-    "FlipFlop",
-    "LutCell",
-    "Model",
-    "MultiplierCell",
-    "Parts",
-    "SmallMemory",
-    "Stored",
-    "UnmodelledCell",
-    "clocked",
-    "not_modelled",
-    "require",
-]
-
 RUBBISH_AT_FIRST = 2
 """Value at power-up of a register whose value no document states."""
 

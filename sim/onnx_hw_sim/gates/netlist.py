@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ONE", "RUBBISH", "ZERO", "ChipCell", "FlatNetlist", "Wires", "flatten", "read_netlist"]
-
 ZERO, ONE, RUBBISH = 0, 1, 2
 """Nets of every netlist: 0, 1, and a net that may be either."""
 

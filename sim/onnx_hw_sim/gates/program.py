@@ -15,8 +15,6 @@ import numpy as np
 from onnx_hw_sim.gates.cell_models import BlockPort, LutCell, MultiplierCell, Parts, SmallMemory, UnmodelledCell
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO
 
-__all__ = ["GateProgram", "program"]
-
 PRODUCTS, READS = 5, 6
 """Kinds of segments; kinds 1 to 4 are tables with that number of inputs."""
 

@@ -14,8 +14,6 @@ import numpy as np
 from onnx_hw_sim.gates.cell_models import Block, BlockPort, FlipFlop, LutCell, Parts
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO
 
-__all__ = ["NotOfTheAddress", "ReadOnly"]
-
 DEEPEST = 32
 """Most parts between a memory's address and its word: a few registers, and the choice among blocks."""
 

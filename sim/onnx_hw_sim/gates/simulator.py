@@ -21,8 +21,6 @@ from onnx_hw_sim.payload import idle, pack, unpack
 from onnx_hw_tools import tools
 from onnx_hw_tools.user_cache import exclusively, user_cache
 
-__all__ = ["RUNS", "GateSimulator", "Pattern", "Start", "StreamPlan", "Tokens", "fingerprint"]
-
 RUNS = 64
 HERE = Path(__file__).parent
 FLAGS = ["-std=c++17", "-O3", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w"]

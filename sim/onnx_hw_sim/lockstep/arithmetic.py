@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from onnx_hw_sim.lockstep.netlist import Bit, UnsupportedCircuit, WordCell
 from onnx_hw_sim.lockstep.words import WORD, Words, mask, words
 
-__all__ = ["results"]
-
 
 @dataclass(frozen=True)
 class CellOperands:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from onnx_hw_sim.lockstep.netlist import UnsupportedCircuit
 from onnx_hw_sim.lockstep.steps import Step
 
-__all__ = ["Levelization", "order"]
-
 
 @dataclass(frozen=True)
 class Levelization:

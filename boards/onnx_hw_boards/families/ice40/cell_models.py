@@ -23,8 +23,6 @@ from onnx_hw_sim.gates.cell_models import (
 )
 from onnx_hw_sim.gates.netlist import ONE, ZERO, ChipCell
 
-__all__ = ["LIBRARY"]
-
 
 def _lut4(cell: ChipCell, parts: Parts) -> None:
     parts.table(tuple(cell.tied(f"I{k}") for k in range(4)), cell.number("LUT_INIT"), cell.pin("O"))

@@ -39,8 +39,6 @@ from onnx_hw_boards.families.yosys_mapping import (
     ways_without_clearing,
 )
 
-__all__ = ["cost", "cost_without_multipliers"]
-
 BLOCK_RAMS = ((256, 16), (512, 8), (1024, 4), (2048, 2))
 """(words, bits) of a block RAM."""
 

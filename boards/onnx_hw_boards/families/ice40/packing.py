@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["logic_cells"]
-
 TABLE, FLIP_FLOP = "SB_LUT4", "SB_DFF"
 
 

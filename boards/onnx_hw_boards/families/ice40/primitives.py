@@ -9,8 +9,6 @@ from amaranth.lib import io
 
 from onnx_hw_rtl.target import PllSetting, Primitives
 
-__all__ = ["PRIMITIVES"]
-
 
 def pll(m: Module, pad: Any, setting: PllSetting) -> tuple[Value, Value]:
     """See ``Primitives.pll``. PLL usage guide FPGA-TN-02052.

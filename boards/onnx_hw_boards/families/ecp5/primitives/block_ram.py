@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Array, ClockSignal, Const, Instance, Module, Signal, Value
 
-__all__ = ["GEOMETRIES", "LATENCY", "BlockRamGeometry", "best_geometry", "block_rom", "initial_values", "rom"]
-
 LATENCY = 2  # the memory and its output register
 _ADDRESS_PINS = 14
 _PARAMETERS = 64  # INITVAL_00 .. INITVAL_3F

@@ -9,8 +9,6 @@ from amaranth.lib import io
 
 from onnx_hw_rtl.target import Gated, PllSetting
 
-__all__ = ["flip_flop", "gated_sum", "multiplier", "pll"]
-
 OPERAND_BITS = 18
 MULTIPLIER_LATENCY = 3  # input, pipeline and output registers
 
