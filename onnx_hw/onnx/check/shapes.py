@@ -229,10 +229,7 @@ def _leaves_out_a_window(node: Node, types: Mapping[str, TensorType]) -> bool:
     attributes = node.attributes
     if not attributes.get("ceil_mode") or "kernel_shape" not in attributes or node.inputs[0] not in types:
         return False
-    shape, kernel = types[node.inputs[0]].shape, attributes["kernel_shape"]
-    auto_pad, ceil_mode = attributes.get("auto_pad", "NOTSET"), attributes["ceil_mode"]
-    others = (attributes.get(name) for name in ("dilations", "pads", "strides"))
     try:
-        return pool_window(shape, kernel, auto_pad, ceil_mode, *others).omits_last
+        return pool_window(types[node.inputs[0]].shape, **attributes).omits_last
     except ValueError:
         return False

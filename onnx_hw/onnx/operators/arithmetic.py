@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 
 import numpy as np
 
@@ -74,28 +74,26 @@ def like_a(a: TensorType, b: TensorType, **_: int | None) -> TensorType:
 _CONSUMED = ("consumed_inputs",)
 
 
-@operator(since=6, types=like_a)
-@operator(since=1, types=like_a, hints=_CONSUMED)
-def Add_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return one_sided(np.add, a, b, axis, broadcast)
+def one_sided_version(
+    name: str,
+    compute: Callable[[Array, Array], Array],
+    types: Callable[..., TensorType] = like_a,
+    hints: tuple[str, ...] = (),
+) -> None:
+    """Register the version of opset 1, and without the hints that of opset 6."""
+
+    def function(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
+        return one_sided(compute, a, b, axis, broadcast)
+
+    operator(since=1, name=name, types=types, hints=hints)(function)
+    if hints:
+        operator(since=6, name=name, types=types)(function)
 
 
-@operator(since=6, types=like_a)
-@operator(since=1, types=like_a, hints=_CONSUMED)
-def Sub_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return one_sided(np.subtract, a, b, axis, broadcast)
-
-
-@operator(since=6, types=like_a)
-@operator(since=1, types=like_a, hints=_CONSUMED)
-def Mul_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return one_sided(np.multiply, a, b, axis, broadcast)
-
-
-@operator(since=6, types=like_a)
-@operator(since=1, types=like_a, hints=_CONSUMED)
-def Div_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return one_sided(quotient, a, b, axis, broadcast)
+one_sided_version("Add", np.add, hints=_CONSUMED)
+one_sided_version("Sub", np.subtract, hints=_CONSUMED)
+one_sided_version("Mul", np.multiply, hints=_CONSUMED)
+one_sided_version("Div", quotient, hints=_CONSUMED)
 
 
 def power_type(a: TensorType, b: TensorType, **_: int | None) -> TensorType:
@@ -111,17 +109,15 @@ def Pow(a: Array, b: Array) -> Array:
     return power(a, b)
 
 
-@operator(since=1, types=like_a)
-def Pow_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return one_sided(power, a, b, axis, broadcast)
-
-
 def power(a: Array, b: Array) -> Array:
     if is_integer(a.dtype):
         if is_integer(b.dtype) and (b.dtype.kind == "u" or np.all(b >= 0)):
             return np.power(a, b.astype(a.dtype)) if b.dtype != a.dtype else np.power(a, b)
         return np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
     return np.power(a, b.astype(a.dtype))
+
+
+one_sided_version("Pow", power)
 
 
 @operator(since=(10, 13, 28), types=broadcast, facts=Facts(Effect.BENDS, jumps=True))
@@ -132,53 +128,35 @@ def Mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
     return np.fmod(a, b) if fmod else np.mod(a, b)
 
 
-@operator(since=(8, 12, 13), types=broadcast, facts=Facts(Effect.BENDS))
-def Max(*inputs: Array) -> Array:
-    return reduce(np.maximum, inputs)
-
-
-@operator(since=(8, 12, 13), types=broadcast, facts=Facts(Effect.BENDS))
-def Min(*inputs: Array) -> Array:
-    return reduce(np.minimum, inputs)
-
-
-@operator(since=(8, 13), types=broadcast, facts=Facts(Effect.ADDS))
-def Sum(*inputs: Array) -> Array:
-    return reduce(np.add, inputs)
-
-
-@operator(since=(8, 13), types=broadcast)
-def Mean(*inputs: Array) -> Array:
-    return (reduce(np.add, inputs) / np.asarray(len(inputs), inputs[0].dtype)).astype(inputs[0].dtype, copy=False)
-
-
-@operator(since=6, types=broadcast)
-@operator(since=1, types=broadcast, hints=_CONSUMED)
-def Max_1(*inputs: Array) -> Array:
-    return reduce(np.maximum, of_one_shape(inputs))
-
-
-@operator(since=6, types=broadcast)
-@operator(since=1, types=broadcast, hints=_CONSUMED)
-def Min_1(*inputs: Array) -> Array:
-    return reduce(np.minimum, of_one_shape(inputs))
-
-
-@operator(since=6, types=broadcast)
-@operator(since=1, types=broadcast, hints=_CONSUMED)
-def Sum_1(*inputs: Array) -> Array:
-    return reduce(np.add, of_one_shape(inputs))
-
-
-@operator(since=6, types=broadcast)
-@operator(since=1, types=broadcast, hints=_CONSUMED)
-def Mean_1(*inputs: Array) -> Array:
-    return Mean(*of_one_shape(inputs))
-
-
 def of_one_shape(inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     """Check that the inputs have one shape, for before opset 8 they do not broadcast."""
     for x in inputs[1:]:
         if x.shape != inputs[0].shape:
             raise ValueError(f"before opset 8 shapes must be equal, not {list(inputs[0].shape)} and {list(x.shape)}")
     return inputs
+
+
+def mean(inputs: Sequence[Array]) -> Array:
+    return (reduce(np.add, inputs) / np.asarray(len(inputs), inputs[0].dtype)).astype(inputs[0].dtype, copy=False)
+
+
+def variadic(
+    name: str, compute: Callable[[Sequence[Array]], Array], since: tuple[int, ...], facts: Facts | None = None
+) -> None:
+    """Register an operator of any number of tensors, and its versions without broadcasting."""
+
+    def function(*inputs: Array) -> Array:
+        return compute(inputs)
+
+    def before(*inputs: Array) -> Array:
+        return compute(of_one_shape(inputs))
+
+    operator(since=since, name=name, types=broadcast, facts=facts)(function)
+    operator(since=6, name=name, types=broadcast)(before)
+    operator(since=1, name=name, types=broadcast, hints=_CONSUMED)(before)
+
+
+variadic("Max", partial(reduce, np.maximum), (8, 12, 13), Facts(Effect.BENDS))
+variadic("Min", partial(reduce, np.minimum), (8, 12, 13), Facts(Effect.BENDS))
+variadic("Sum", partial(reduce, np.add), (8, 13), Facts(Effect.ADDS))
+variadic("Mean", mean, (8, 13))

@@ -17,63 +17,21 @@ from onnx_hw.onnx.operators.windows import SpatialWindow, sliding_window
 _BLOCK = 1 << 18  # elements of one block of columns: stays in the cache, and bounds the memory
 
 
-def conv_type(
-    x: TensorType,
-    w: TensorType,
-    b: TensorType | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> TensorType:
-    same_dtype(x, w, b)
-    window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
-    if b is not None and b.shape != w.shape[:1]:
-        raise ValueError(f"B must have shape [{w.shape[0]}], one entry per output channel, not {list(b.shape)}")
-    return x.with_shape((x.shape[0], w.shape[0], *window.output))
-
-
-@operator(since=(1, 11, 22), types=conv_type, facts=Facts(Effect.SUMS, window_macs(1), Weights(1, axis=0, channel=1)))
-def Conv(
-    x: Array,
-    w: Array,
-    b: Array | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Array:
-    """Convolve ``x`` (batch, channels, *spatial) with ``w`` (outputs, channels / group, *kernel).
-
-    ``b`` (outputs,) is added.
-    """
-    window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
-    dtype = x.dtype
-    if dtype.itemsize < 4:  # float16 and bfloat16 are summed in float32, as every runtime does
-        x, w = x.astype(np.float32), w.astype(np.float32)
-    y = convolve(x, w, window, group)
-    if b is not None:
-        y += b.reshape(-1, *(1,) * len(window.kernel))
-    return y.astype(dtype, copy=False)
-
-
 def conv_window(
     x: tuple[int, ...],
     w: tuple[int, ...],
-    auto_pad: str,
-    dilations: Ints | None,
-    group: int,
-    kernel_shape: Ints | None,
-    pads: Ints | None,
-    strides: Ints | None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+    **_: Any,
 ) -> SpatialWindow:
-    """Return the window of a convolution of shapes ``x`` and ``w``.
+    """Return the window of a convolution of shapes ``x`` and ``w``, by the attributes that all convolutions share.
+
+    Other attributes do not change it.
 
     Raises:
         ValueError: the shapes and attributes do not fit together.
@@ -85,6 +43,35 @@ def conv_window(
     if group < 1 or x[1] != w[1] * group or w[0] % group:
         raise ValueError(f"{x[1]} channels in {group} groups do not fit weights of shape {list(w)}")
     return sliding_window(x[2:], w[2:], auto_pad=auto_pad, pads=pads, strides=strides, dilations=dilations)
+
+
+def conv_type(x: TensorType, w: TensorType, b: TensorType | None = None, **attributes: Any) -> TensorType:
+    same_dtype(x, w, b)
+    window = conv_window(x.shape, w.shape, **attributes)
+    if b is not None and b.shape != w.shape[:1]:
+        raise ValueError(f"B must have shape [{w.shape[0]}], one entry per output channel, not {list(b.shape)}")
+    return x.with_shape((x.shape[0], w.shape[0], *window.output))
+
+
+@operator(
+    since=(1, 11, 22),
+    types=conv_type,
+    attributes_of=conv_window,
+    facts=Facts(Effect.SUMS, window_macs(1), Weights(1, axis=0, channel=1)),
+)
+def Conv(x: Array, w: Array, b: Array | None = None, *, group: int = 1, **attributes: Any) -> Array:
+    """Convolve ``x`` (batch, channels, *spatial) with ``w`` (outputs, channels / group, *kernel).
+
+    ``b`` (outputs,) is added.
+    """
+    window = conv_window(x.shape, w.shape, group=group, **attributes)
+    dtype = x.dtype
+    if dtype.itemsize < 4:  # float16 and bfloat16 are summed in float32, as every runtime does
+        x, w = x.astype(np.float32), w.astype(np.float32)
+    y = convolve(x, w, window, group)
+    if b is not None:
+        y += b.reshape(-1, *(1,) * len(window.kernel))
+    return y.astype(dtype, copy=False)
 
 
 def convolve(x: Array, w: Array, window: SpatialWindow, group: int = 1) -> Array:

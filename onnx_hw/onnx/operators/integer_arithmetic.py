@@ -11,7 +11,7 @@ from onnx_hw.onnx.operators.dtypes import Array, integer_range
 from onnx_hw.onnx.operators.facts import Facts, Means, Weights
 from onnx_hw.onnx.operators.macs import matrix_macs, window_macs
 from onnx_hw.onnx.operators.matmul import integer_product, matmul_shape
-from onnx_hw.onnx.operators.registry import Ints, operator
+from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.scales import check_entries, check_scales
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
@@ -21,21 +21,16 @@ def conv_integer_type(
     w: TensorType,
     _: TensorType | None = None,
     __: TensorType | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    **attributes: Any,
 ) -> TensorType:
-    window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
+    window = conv_window(x.shape, w.shape, **attributes)
     return TensorType(np.dtype(np.int32), (x.shape[0], w.shape[0], *window.output))
 
 
 @operator(
     since=10,
     types=check_scales(conv_integer_type, one=(2,), along={3: (1, 0)}),
+    attributes_of=conv_window,
     facts=Facts(macs=window_macs(1), weights=Weights(1, axis=0, channel=1)),
 )
 def ConvInteger(
@@ -44,15 +39,11 @@ def ConvInteger(
     x_zero_point: Array | None = None,
     w_zero_point: Array | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
     group: int = 1,
-    kernel_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    **attributes: Any,
 ) -> Array:
     """Return ``conv(x - x_zero_point, w - w_zero_point)``, exactly, modulo 2^32; padding counts as the zero point."""
-    window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
+    window = conv_window(x.shape, w.shape, group=group, **attributes)
     sums = convolve(subtract_zero_point(x, x_zero_point), subtract_zero_point(w, w_zero_point, axis=0), window, group)
     return sums.astype(np.int64).astype(np.int32)
 
@@ -99,6 +90,7 @@ qlinear_conv_type = check_scales(_qlinear_conv_type, one=(1, 2, 6, 7), along={4:
 @operator(
     since=10,
     types=qlinear_conv_type,
+    attributes_of=conv_window,
     facts=Facts(
         macs=window_macs(3), weights=Weights(3, axis=0, channel=1), rounded=6, means=Means(("Conv", 11), (0, 3), bias=8)
     ),
@@ -114,15 +106,11 @@ def QLinearConv(
     y_zero_point: Array,
     b: Array | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
     group: int = 1,
-    kernel_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    **attributes: Any,
 ) -> Array:
     """Sum exactly, the bias (int32, of scale ``x_scale * w_scale``) included; then multiply once in float32."""
-    window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
+    window = conv_window(x.shape, w.shape, group=group, **attributes)
     sums = convolve(subtract_zero_point(x, x_zero_point), subtract_zero_point(w, w_zero_point, axis=0), window, group)
     shape = (-1, *(1,) * len(window.kernel))
     if b is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from onnx_hw.onnx.operators.arithmetic import one_sided
+from onnx_hw.onnx.operators.arithmetic import one_sided_version
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import (
@@ -23,74 +25,38 @@ def Not(x: Array) -> Array:
     return np.logical_not(x)
 
 
-@operator(since=7, types=broadcast_bool)
-def And(a: Array, b: Array) -> Array:
-    return np.logical_and(a, b)
+def of_two(
+    name: str,
+    compute: Callable[[Array, Array], Array],
+    since: int | tuple[int, ...],
+    types: Callable[..., TensorType] = broadcast_bool,
+) -> None:
+    """Register an operator of two tensors."""
+
+    def function(a: Array, b: Array) -> Array:
+        return compute(a, b)
+
+    operator(since=since, name=name, types=types)(function)
 
 
-@operator(since=1, types=bool_like_first)
-def And_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return one_sided(np.logical_and, a, b, axis, broadcast)
+of_two("And", np.logical_and, 7)
+of_two("Or", np.logical_or, 7)
+of_two("Xor", np.logical_xor, 7)
+of_two("Equal", np.equal, (7, 11, 13, 19))
+of_two("Greater", np.greater, (7, 9, 13))
+of_two("Less", np.less, (7, 9, 13))
+of_two("GreaterOrEqual", np.greater_equal, (12, 16))
+of_two("LessOrEqual", np.less_equal, (12, 16))
+of_two("BitwiseAnd", np.bitwise_and, 18, broadcast)
+of_two("BitwiseOr", np.bitwise_or, 18, broadcast)
+of_two("BitwiseXor", np.bitwise_xor, 18, broadcast)
 
-
-@operator(since=7, types=broadcast_bool)
-def Or(a: Array, b: Array) -> Array:
-    return np.logical_or(a, b)
-
-
-@operator(since=1, types=bool_like_first)
-def Or_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return one_sided(np.logical_or, a, b, axis, broadcast)
-
-
-@operator(since=7, types=broadcast_bool)
-def Xor(a: Array, b: Array) -> Array:
-    return np.logical_xor(a, b)
-
-
-@operator(since=1, types=bool_like_first)
-def Xor_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return one_sided(np.logical_xor, a, b, axis, broadcast)
-
-
-@operator(since=(7, 11, 13, 19), types=broadcast_bool)
-def Equal(a: Array, b: Array) -> Array:
-    return np.equal(a, b)
-
-
-@operator(since=1, types=bool_like_first)
-def Equal_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return one_sided(np.equal, a, b, axis, broadcast)
-
-
-@operator(since=(7, 9, 13), types=broadcast_bool)
-def Greater(a: Array, b: Array) -> Array:
-    return np.greater(a, b)
-
-
-@operator(since=1, types=bool_like_first)
-def Greater_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return one_sided(np.greater, a, b, axis, broadcast)
-
-
-@operator(since=(7, 9, 13), types=broadcast_bool)
-def Less(a: Array, b: Array) -> Array:
-    return np.less(a, b)
-
-
-@operator(since=1, types=bool_like_first)
-def Less_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
-    return one_sided(np.less, a, b, axis, broadcast)
-
-
-@operator(since=(12, 16), types=broadcast_bool)
-def GreaterOrEqual(a: Array, b: Array) -> Array:
-    return np.greater_equal(a, b)
-
-
-@operator(since=(12, 16), types=broadcast_bool)
-def LessOrEqual(a: Array, b: Array) -> Array:
-    return np.less_equal(a, b)
+one_sided_version("And", np.logical_and, bool_like_first)
+one_sided_version("Or", np.logical_or, bool_like_first)
+one_sided_version("Xor", np.logical_xor, bool_like_first)
+one_sided_version("Equal", np.equal, bool_like_first)
+one_sided_version("Greater", np.greater, bool_like_first)
+one_sided_version("Less", np.less, bool_like_first)
 
 
 def where_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
@@ -100,21 +66,6 @@ def where_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorTyp
 @operator(since=(9, 16), types=where_type)
 def Where(condition: Array, x: Array, y: Array) -> Array:
     return np.where(condition, x, y)
-
-
-@operator(since=18, types=broadcast)
-def BitwiseAnd(a: Array, b: Array) -> Array:
-    return np.bitwise_and(a, b)
-
-
-@operator(since=18, types=broadcast)
-def BitwiseOr(a: Array, b: Array) -> Array:
-    return np.bitwise_or(a, b)
-
-
-@operator(since=18, types=broadcast)
-def BitwiseXor(a: Array, b: Array) -> Array:
-    return np.bitwise_xor(a, b)
 
 
 @operator(since=18, types=like_first)

@@ -10,29 +10,28 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.operators.activation import Gelu, LeakyRelu, Relu, Sigmoid, Tanh, sigmoid
-from onnx_hw.onnx.operators.convolution import Conv, conv_type
+from onnx_hw.onnx.operators.convolution import Conv, conv_type, conv_window
 from onnx_hw.onnx.operators.dtypes import Array, widen
 from onnx_hw.onnx.operators.facts import Facts, Weights
 from onnx_hw.onnx.operators.macs import matrix_macs, window_macs
 from onnx_hw.onnx.operators.matmul import Gemm, MatMul, gemm_type, matmul_shape, product
-from onnx_hw.onnx.operators.registry import Floats, Ints, operator
+from onnx_hw.onnx.operators.registry import Floats, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, like_first
 
 _DOMAIN = "com.microsoft"
 
 
 def fused_conv_type(
-    x: TensorType, w: TensorType, b: TensorType | None = None, _: TensorType | None = None, **options: Any
+    x: TensorType, w: TensorType, b: TensorType | None = None, _: TensorType | None = None, **attributes: Any
 ) -> TensorType:
-    for name in ("activation", "activation_params"):
-        options.pop(name, None)
-    return conv_type(x, w, b, **options)
+    return conv_type(x, w, b, **attributes)
 
 
 @operator(
     since=1,
     domain=_DOMAIN,
     types=fused_conv_type,
+    attributes_of=conv_window,
     facts=Facts(macs=window_macs(1), weights=Weights(1, axis=0, channel=1)),
 )
 def FusedConv(
@@ -43,25 +42,10 @@ def FusedConv(
     *,
     activation: str = "",
     activation_params: Floats = (),
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    **attributes: Any,
 ) -> Array:
     """Apply Conv, add ``z``, then apply an activation."""
-    y = Conv(
-        x,
-        w,
-        b,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
+    y = Conv(x, w, b, **attributes)
     return apply_activation(y if z is None else y + z, activation, activation_params)
 
 

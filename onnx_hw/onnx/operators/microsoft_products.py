@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.onnx.operators.convolution import conv_window
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Facts, Means, Weights
 from onnx_hw.onnx.operators.integer_arithmetic import (
@@ -21,7 +22,7 @@ from onnx_hw.onnx.operators.integer_arithmetic import (
 from onnx_hw.onnx.operators.macs import matrix_macs, window_macs
 from onnx_hw.onnx.operators.matmul import integer_product, matmul_shape
 from onnx_hw.onnx.operators.microsoft_quantized import with_channels_first, with_channels_last
-from onnx_hw.onnx.operators.registry import Ints, operator
+from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.scales import check_entries, check_scales
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape
 
@@ -39,6 +40,7 @@ def channels_last_conv_type(
     since=1,
     domain=_DOMAIN,
     types=channels_last_conv_type,
+    attributes_of=conv_window,
     facts=Facts(
         macs=window_macs(3), weights=Weights(3, axis=0, channel=1), rounded=6, means=Means(("Conv", 11), (0, 3), bias=8)
     ),
@@ -54,13 +56,8 @@ def QLinearConv_microsoft(
     y_zero_point: Array,
     b: Array | None = None,
     *,
-    auto_pad: str = "NOTSET",
     channels_last: int = 0,
-    dilations: Ints | None = None,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    **attributes: Any,
 ) -> Array:
     """Apply QLinearConv, also with the channels innermost."""
     y = QLinearConv(
@@ -73,12 +70,7 @@ def QLinearConv_microsoft(
         y_scale,
         y_zero_point,
         b,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
+        **attributes,
     )
     return np.moveaxis(y, 1, -1) if channels_last else y
 

@@ -7,12 +7,12 @@ the real-valued operator between a dequantization and a quantization.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from onnx_hw.onnx.operators.activation import LeakyRelu, Sigmoid
-from onnx_hw.onnx.operators.arithmetic import Add, Mul
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Effect, Facts, Means
 from onnx_hw.onnx.operators.integer_arithmetic import requantize
@@ -26,7 +26,7 @@ from onnx_hw.onnx.operators.quantization import (
     quantize,
     quantized_type,
 )
-from onnx_hw.onnx.operators.reduction import ReduceMean_1, reduced_shape
+from onnx_hw.onnx.operators.reduction import mean, reduce, reduced_shape
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.scales import check_scales
 from onnx_hw.onnx.operators.softmax import Softmax, Softmax_1
@@ -61,46 +61,33 @@ def binary_type(
     return TensorType(a.dtype, broadcast_shape(a, b))
 
 
-@operator(
-    since=1,
-    domain=_DOMAIN,
-    types=check_scales(binary_type, one=(1, 2, 4, 5, 6, 7)),
-    facts=Facts(rounded=6, means=Means(("Add", 13), (0, 3))),
-)
-def QLinearAdd(
-    a: Array,
-    a_scale: Array,
-    a_zero_point: Array | None,
-    b: Array,
-    b_scale: Array,
-    b_zero_point: Array | None,
-    c_scale: Array,
-    c_zero_point: Array | None = None,
-) -> Array:
-    return to_integers(
-        Add(to_real(a, a_scale, a_zero_point), to_real(b, b_scale, b_zero_point)), c_scale, c_zero_point, a
-    )
+def binary(op_type: str, compute: Callable[[Array, Array], Array]) -> None:
+    """Register the operator of quantized numbers that means ``op_type``."""
+
+    def function(
+        a: Array,
+        a_scale: Array,
+        a_zero_point: Array | None,
+        b: Array,
+        b_scale: Array,
+        b_zero_point: Array | None,
+        c_scale: Array,
+        c_zero_point: Array | None = None,
+    ) -> Array:
+        y = compute(to_real(a, a_scale, a_zero_point), to_real(b, b_scale, b_zero_point))
+        return to_integers(y, c_scale, c_zero_point, a)
+
+    operator(
+        since=1,
+        name=f"QLinear{op_type}",
+        domain=_DOMAIN,
+        types=check_scales(binary_type, one=(1, 2, 4, 5, 6, 7)),
+        facts=Facts(rounded=6, means=Means((op_type, 13), (0, 3))),
+    )(function)
 
 
-@operator(
-    since=1,
-    domain=_DOMAIN,
-    types=check_scales(binary_type, one=(1, 2, 4, 5, 6, 7)),
-    facts=Facts(rounded=6, means=Means(("Mul", 13), (0, 3))),
-)
-def QLinearMul(
-    a: Array,
-    a_scale: Array,
-    a_zero_point: Array | None,
-    b: Array,
-    b_scale: Array,
-    b_zero_point: Array | None,
-    c_scale: Array,
-    c_zero_point: Array | None = None,
-) -> Array:
-    return to_integers(
-        Mul(to_real(a, a_scale, a_zero_point), to_real(b, b_scale, b_zero_point)), c_scale, c_zero_point, a
-    )
+binary("Add", np.add)
+binary("Mul", np.multiply)
 
 
 @operator(
@@ -290,5 +277,5 @@ def QLinearReduceMean(
     axes: Ints,
     keepdims: int,
 ) -> Array:
-    y = ReduceMean_1(to_real(x, x_scale, x_zero_point), axes=axes, keepdims=keepdims)
+    y = reduce(mean, to_real(x, x_scale, x_zero_point), axes, keepdims)
     return to_integers(y, y_scale, y_zero_point, x)

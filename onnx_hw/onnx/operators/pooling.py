@@ -17,20 +17,8 @@ from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.operators.windows import SpatialWindow, sliding_window
 
 
-def pool_type(
-    x: TensorType,
-    *,
-    kernel_shape: Ints,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-    **_: Any,
-) -> TensorType:
-    return x.with_shape(
-        (*x.shape[:2], *pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides).output)
-    )
+def pool_type(x: TensorType, **attributes: Any) -> TensorType:
+    return x.with_shape((*x.shape[:2], *pool_window(x.shape, **attributes).output))
 
 
 def max_pool_type(x: TensorType, **attributes: Any) -> tuple[TensorType, TensorType]:
@@ -40,14 +28,19 @@ def max_pool_type(x: TensorType, **attributes: Any) -> tuple[TensorType, TensorT
 
 def pool_window(
     shape: tuple[int, ...],
+    /,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints | None = None,
     kernel_shape: Ints,
-    auto_pad: str,
-    ceil_mode: int,
-    dilations: Ints | None,
-    pads: Ints | None,
-    strides: Ints | None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+    **_: Any,
 ) -> SpatialWindow:
-    """Return the window of a pooling over a tensor of that shape.
+    """Return the window of a pooling over a tensor of that shape, by the attributes that all poolings share.
+
+    Other attributes do not change it.
 
     Raises:
         ValueError: the tensor has no spatial axis, or the attributes do not fit.
@@ -65,24 +58,13 @@ def pool_window(
     )
 
 
-@operator(since=(10, 11, 12, 22), types=max_pool_type, facts=Facts(Effect.KEEPS))
-def MaxPool(
-    x: Array,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Ints | None = None,
-    kernel_shape: Ints,
-    pads: Ints | None = None,
-    storage_order: int = 0,
-    strides: Ints | None = None,
-    call: Call,
-) -> Array | tuple[Array, Array]:
+@operator(since=(10, 11, 12, 22), types=max_pool_type, attributes_of=pool_window, facts=Facts(Effect.KEEPS))
+def MaxPool(x: Array, *, storage_order: int = 0, call: Call, **attributes: Any) -> Array | tuple[Array, Array]:
     """Return maxima, and for a second output the flat index in ``x`` of each.
 
     With ``storage_order`` 1 the first axis runs fastest in the index.
     """
-    window = pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
+    window = pool_window(x.shape, **attributes)
     padded = window.padded(x, lowest(x.dtype))
     y = along_axes(np.maximum, padded, window)
     if call.results < 2:
@@ -103,24 +85,14 @@ def MaxPool_1(
     strides: Ints | None = None,
 ) -> Array:
     """Return maxima without indices."""
-    window = pool_window(x.shape, kernel_shape, auto_pad, 0, None, pads, strides)
+    window = pool_window(x.shape, auto_pad=auto_pad, kernel_shape=kernel_shape, pads=pads, strides=strides)
     return along_axes(np.maximum, window.padded(x, lowest(x.dtype)), window)
 
 
-@operator(since=(19, 22), types=pool_type, facts=Facts(Effect.SUMS))
-def AveragePool(
-    x: Array,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: Ints | None = None,
-    kernel_shape: Ints,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Array:
+@operator(since=(19, 22), types=pool_type, attributes_of=pool_window, facts=Facts(Effect.SUMS))
+def AveragePool(x: Array, *, count_include_pad: int = 0, **attributes: Any) -> Array:
     """Return means over the elements of ``x``; with ``count_include_pad`` the stated padding counts as zeros."""
-    window = pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
+    window = pool_window(x.shape, **attributes)
     sums = along_axes(np.add, window.padded(x.astype(np.float64), 0), window)
     counts = window.counts(x.shape[2:], include_pads=bool(count_include_pad))
     return (sums / counts).astype(x.dtype)
@@ -147,20 +119,10 @@ def GlobalMaxPool(x: Array) -> Array:
     return x.max(axis=tuple(range(2, x.ndim)), keepdims=True)
 
 
-@operator(since=(18, 22), types=pool_type)
-def LpPool(
-    x: Array,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Ints | None = None,
-    kernel_shape: Ints,
-    p: int = 2,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Array:
+@operator(since=(18, 22), types=pool_type, attributes_of=pool_window)
+def LpPool(x: Array, *, p: int = 2, **attributes: Any) -> Array:
     """Return p-norms over windows; padding counts as zero."""
-    window = pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
+    window = pool_window(x.shape, **attributes)
     powers = np.abs(widen(x)) ** p
     return (along_axes(np.add, window.padded(powers, 0), window) ** (1 / p)).astype(x.dtype)
 

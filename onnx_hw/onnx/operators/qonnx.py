@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.operators.convolution import Conv, conv_type
+from onnx_hw.onnx.operators.convolution import Conv, conv_type, conv_window
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.macs import window_macs
 from onnx_hw.onnx.operators.normalization import BatchNormalization
 from onnx_hw.onnx.operators.pooling import along_axes, lowest, pool_window
-from onnx_hw.onnx.operators.registry import F, Ints, operator
+from onnx_hw.onnx.operators.registry import F, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, like_first
 
 DOMAINS = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
@@ -205,54 +205,29 @@ def channels_last_conv_type(x: TensorType, w: TensorType, b: TensorType | None =
     return y.with_shape((y.shape[0], *y.shape[2:], y.shape[1]))
 
 
-@operator(since=1, domain=CHANNELS_LAST, types=channels_last_conv_type, facts=Facts(macs=window_macs(1)))
-def Conv_channels_last(
-    x: Array,
-    w: Array,
-    b: Array | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Array:
+@operator(
+    since=1,
+    domain=CHANNELS_LAST,
+    types=channels_last_conv_type,
+    attributes_of=conv_window,
+    facts=Facts(macs=window_macs(1)),
+)
+def Conv_channels_last(x: Array, w: Array, b: Array | None = None, **attributes: Any) -> Array:
     """Apply Conv with the channels of ``x``, of the weights and of the result innermost."""
-    y = Conv(
-        np.moveaxis(x, -1, 1),
-        np.moveaxis(w, -1, 1),
-        b,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
+    y = Conv(np.moveaxis(x, -1, 1), np.moveaxis(w, -1, 1), b, **attributes)
     return np.ascontiguousarray(np.moveaxis(y, 1, -1))
 
 
-def channels_last_pool_type(x: TensorType, *, kernel_shape: Ints, **attributes: Any) -> TensorType:
+def channels_last_pool_type(x: TensorType, **attributes: Any) -> TensorType:
     shape = (x.shape[0], x.shape[-1], *x.shape[1:-1])
-    options = {"auto_pad": "NOTSET", "ceil_mode": 0, "dilations": None, "pads": None, "strides": None, **attributes}
-    return x.with_shape((x.shape[0], *pool_window(shape, kernel_shape, **options).output, x.shape[-1]))
+    return x.with_shape((x.shape[0], *pool_window(shape, **attributes).output, x.shape[-1]))
 
 
-@operator(since=1, domain=CHANNELS_LAST, types=channels_last_pool_type)
-def MaxPool_channels_last(
-    x: Array,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Ints | None = None,
-    kernel_shape: Ints,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Array:
+@operator(since=1, domain=CHANNELS_LAST, types=channels_last_pool_type, attributes_of=pool_window)
+def MaxPool_channels_last(x: Array, **attributes: Any) -> Array:
     """Apply MaxPool with the channels innermost."""
     first = np.moveaxis(x, -1, 1)
-    window = pool_window(first.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
+    window = pool_window(first.shape, **attributes)
     y = along_axes(np.maximum, window.padded(first, lowest(x.dtype)), window)
     return np.ascontiguousarray(np.moveaxis(y, 1, -1))
 

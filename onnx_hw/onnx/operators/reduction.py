@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, widen
 from onnx_hw.onnx.operators.facts import Effect, Facts
-from onnx_hw.onnx.operators.registry import Ints, operator
+from onnx_hw.onnx.operators.registry import Ints, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis
 
 Reducer = Callable[[Array, tuple[int, ...], bool], Array]
@@ -61,7 +61,7 @@ def _prod(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return np.prod(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
 
 
-def _mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+def mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Average in float64: the mean of quantized values is often a tie when it is quantized again, and must stay one."""
     return np.asarray(np.mean(x, axis=axes, keepdims=keepdims, dtype=np.float64))
 
@@ -106,128 +106,49 @@ def _bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     return integer_range(dtype) if is_integer(dtype) else (-np.inf, np.inf)
 
 
-@operator(since=13, types=reduced_type, shape_inputs=(1,), facts=Facts(Effect.SUMS))
-def ReduceSum(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
-    return reduce(_sum, x, axes, keepdims, noop_with_empty_axes)
+def reduction(
+    name: str, compute: Reducer, since: int | tuple[int, ...], before: tuple[int, ...], facts: Facts | None = None
+) -> None:
+    """Register a reduction whose axes are an input, and its versions ``before``, of which they were an attribute."""
+
+    def function(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+        return reduce(compute, x, axes, keepdims, noop_with_empty_axes)
+
+    def of_attributes(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
+        return reduce(compute, x, axes, keepdims)
+
+    operator(since=since, name=name, types=reduced_type, shape_inputs=(1,), facts=facts)(function)
+    operator(since=before, name=name, types=reduced_1_type)(of_attributes)
 
 
-@operator(since=(1, 11), types=reduced_1_type)
-def ReduceSum_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
-    return reduce(_sum, x, axes, keepdims)
-
-
-@operator(since=18, types=reduced_type, shape_inputs=(1,), facts=Facts(Effect.SUMS))
-def ReduceMean(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
-    return reduce(_mean, x, axes, keepdims, noop_with_empty_axes)
-
-
-@operator(since=(1, 11, 13), types=reduced_1_type)
-def ReduceMean_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
-    return reduce(_mean, x, axes, keepdims)
-
-
-@operator(since=(18, 20), types=reduced_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
-def ReduceMax(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
-    return reduce(_max, x, axes, keepdims, noop_with_empty_axes)
-
-
-@operator(since=(1, 11, 12, 13), types=reduced_1_type)
-def ReduceMax_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
-    return reduce(_max, x, axes, keepdims)
-
-
-@operator(since=(18, 20), types=reduced_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
-def ReduceMin(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
-    return reduce(_min, x, axes, keepdims, noop_with_empty_axes)
-
-
-@operator(since=(1, 11, 12, 13), types=reduced_1_type)
-def ReduceMin_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
-    return reduce(_min, x, axes, keepdims)
-
-
-@operator(since=18, types=reduced_type, shape_inputs=(1,))
-def ReduceProd(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
-    return reduce(_prod, x, axes, keepdims, noop_with_empty_axes)
-
-
-@operator(since=(1, 11, 13), types=reduced_1_type)
-def ReduceProd_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
-    return reduce(_prod, x, axes, keepdims)
-
-
-@operator(since=18, types=reduced_type, shape_inputs=(1,))
-def ReduceL1(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
-    return reduce(_l1, x, axes, keepdims, noop_with_empty_axes)
-
-
-@operator(since=(1, 11, 13), types=reduced_1_type)
-def ReduceL1_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
-    return reduce(_l1, x, axes, keepdims)
-
-
-@operator(since=18, types=reduced_type, shape_inputs=(1,))
-def ReduceL2(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
-    return reduce(_l2, x, axes, keepdims, noop_with_empty_axes)
-
-
-@operator(since=(1, 11, 13), types=reduced_1_type)
-def ReduceL2_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
-    return reduce(_l2, x, axes, keepdims)
-
-
-@operator(since=18, types=reduced_type, shape_inputs=(1,))
-def ReduceSumSquare(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
-    return reduce(_sum_square, x, axes, keepdims, noop_with_empty_axes)
-
-
-@operator(since=(1, 11, 13), types=reduced_1_type)
-def ReduceSumSquare_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
-    return reduce(_sum_square, x, axes, keepdims)
-
-
-@operator(since=(18, 28), types=reduced_type, shape_inputs=(1,))
-def ReduceLogSum(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
-    return reduce(_log_sum, x, axes, keepdims, noop_with_empty_axes)
-
-
-@operator(since=(1, 11, 13), types=reduced_1_type)
-def ReduceLogSum_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
-    return reduce(_log_sum, x, axes, keepdims)
-
-
-@operator(since=(18, 28), types=reduced_type, shape_inputs=(1,))
-def ReduceLogSumExp(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
-    return reduce(_log_sum_exp, x, axes, keepdims, noop_with_empty_axes)
-
-
-@operator(since=(1, 11, 13), types=reduced_1_type)
-def ReduceLogSumExp_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
-    return reduce(_log_sum_exp, x, axes, keepdims)
+reduction("ReduceSum", _sum, 13, (1, 11), Facts(Effect.SUMS))
+reduction("ReduceMean", mean, 18, (1, 11, 13), Facts(Effect.SUMS))
+reduction("ReduceMax", _max, (18, 20), (1, 11, 12, 13), Facts(Effect.KEEPS))
+reduction("ReduceMin", _min, (18, 20), (1, 11, 12, 13), Facts(Effect.KEEPS))
+reduction("ReduceProd", _prod, 18, (1, 11, 13))
+reduction("ReduceL1", _l1, 18, (1, 11, 13))
+reduction("ReduceL2", _l2, 18, (1, 11, 13))
+reduction("ReduceSumSquare", _sum_square, 18, (1, 11, 13))
+reduction("ReduceLogSum", _log_sum, (18, 28), (1, 11, 13))
+reduction("ReduceLogSumExp", _log_sum_exp, (18, 28), (1, 11, 13))
 
 
 def arg_type(x: TensorType, *, axis: int = 0, keepdims: int = 1, **_: int) -> TensorType:
     return x.with_shape(reduced_shape(x.shape, (axis,), keepdims)).with_dtype(np.int64)
 
 
-@operator(since=(12, 13), types=arg_type, facts=Facts(Effect.PICKS))
-def ArgMax(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
-    return _arg(np.argmax, x, axis, keepdims, select_last_index)
+def position(name: str, find: Callable[..., Array]) -> None:
+    """Register an operator that gives the position of an extreme element; before opset 12 of the first one."""
+
+    def function(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
+        return _arg(find, x, axis, keepdims, select_last_index)
+
+    operator(since=(12, 13), name=name, types=arg_type, facts=Facts(Effect.PICKS))(function)
+    earlier(function, since=(1, 11), without=("select_last_index",))
 
 
-@operator(since=(1, 11), types=arg_type)
-def ArgMax_1(x: Array, *, axis: int = 0, keepdims: int = 1) -> Array:
-    return _arg(np.argmax, x, axis, keepdims, 0)
-
-
-@operator(since=(12, 13), types=arg_type, facts=Facts(Effect.PICKS))
-def ArgMin(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
-    return _arg(np.argmin, x, axis, keepdims, select_last_index)
-
-
-@operator(since=(1, 11), types=arg_type)
-def ArgMin_1(x: Array, *, axis: int = 0, keepdims: int = 1) -> Array:
-    return _arg(np.argmin, x, axis, keepdims, 0)
+position("ArgMax", np.argmax)
+position("ArgMin", np.argmin)
 
 
 def _arg(find: Callable[..., Array], x: Array, axis: int, keepdims: int, last: int) -> Array:

@@ -15,6 +15,12 @@ A version that only lacks attributes or inputs of a later one is one line after 
 
     earlier(AveragePool, since=7, without=("ceil_mode", "dilations"))
 
+Attributes that a family of operators shares are the keyword-only parameters of one function, to which each operator
+hands them on::
+
+    @operator(since=(1, 11, 22), types=conv_type, attributes_of=conv_window)
+    def Conv(x, w, b=None, **window): ...
+
 Further facts about an operator stand there, too: ``facts=Facts(Effect.KEEPS)`` (``facts.py``).
 
 The keyword-only parameter ``call`` is not an attribute: a function that has it gets the ``Call``, which says how many
@@ -153,29 +159,41 @@ _FACTS: dict[tuple[str, str], Facts] = {}
 def operator(
     *,
     since: int | tuple[int, ...],
+    name: str = "",
     domain: str = "",
     types: Function | None = None,
     shape_inputs: tuple[int, ...] = (),
     dynamic: bool = False,
     stateless: bool = True,
     hints: tuple[str, ...] = (),
+    attributes_of: Function | None = None,
     facts: Facts | None = None,
 ) -> Callable[[F], F]:
     """Register the decorated function; the other arguments are those of ``OnnxOperator``.
+
+    ``name`` is the operator's, where it is not that of the function: of one function for several operators.
 
     ``facts`` hold for all versions of the operator, and are stated at one of them, the newest.
 
     ``hints`` names attributes of this version that by specification never change the result
     (``consumed_inputs`` of opset 1: which buffers a runtime may overwrite).
+
+    ``attributes_of`` is a function whose keyword-only parameters are attributes of the operator, too; the decorated
+    function takes them as ``**``.
     """
     versions = (since,) if isinstance(since, int) else since
 
     def register(function: F) -> F:
-        op_type = function.__name__.split("_")[0]
+        op_type = name or function.__name__.split("_")[0]
         signature = inspect.signature(function, eval_str=True)
         attributes: dict[str, AttributeSpec] = {name: AttributeSpec(name, Ints, False, None) for name in hints}
         least, most, takes_call = 0, 0, False
+        if attributes_of is not None:
+            shared = inspect.signature(attributes_of, eval_str=True).parameters.values()
+            attributes |= {other.name: _attribute(other) for other in shared if other.kind is other.KEYWORD_ONLY}
         for parameter in signature.parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                continue
             if parameter.kind is parameter.KEYWORD_ONLY:
                 if parameter.name == "call":
                     takes_call = True

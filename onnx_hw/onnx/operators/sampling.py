@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -258,15 +259,9 @@ def deform_conv_type(
     _: TensorType,
     b: TensorType | None = None,
     __: TensorType | None = None,
-    *,
-    dilations: Ints | None = None,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-    **___: int,
+    **attributes: Any,
 ) -> TensorType:
-    return conv_type(x, w, b, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads, strides=strides)
+    return conv_type(x, w, b, **attributes)
 
 
 @operator(
@@ -287,7 +282,9 @@ def DeformConv(
     strides: Ints | None = None,
 ) -> Array:
     """Convolve with every tap moved by an offset of its own, per output pixel, and weighted by a mask."""
-    window = conv_window(x.shape, w.shape, "NOTSET", dilations, group, kernel_shape, pads, strides)
+    window = conv_window(
+        x.shape, w.shape, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads, strides=strides
+    )
     batch, channels = x.shape[:2]
     rank, taps = len(window.kernel), int(np.prod(window.kernel))
     moves = offset.reshape(batch, offset_group, taps, rank, *window.output).astype(np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -12,121 +13,42 @@ from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import bool_like_first, like_first
 
-_CONSUMED = ("consumed_inputs",)
+_BENDS, _JUMPS = Facts(Effect.BENDS), Facts(Effect.BENDS, jumps=True)
 
 
-@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
-@operator(since=1, types=like_first, hints=_CONSUMED)
-def Abs(x: Array) -> Array:
-    return np.abs(x)
+def elementwise(name: str, compute: Callable[[Array], Array], since: tuple[int, ...], facts: Facts = _BENDS) -> None:
+    """Register an operator of one tensor; one of opset 6 had the hint ``consumed_inputs`` before."""
+
+    def function(x: Array) -> Array:
+        return compute(x)
+
+    operator(since=since, name=name, types=like_first, facts=facts)(function)
+    if since[0] == 6:
+        operator(since=1, name=name, types=like_first, hints=("consumed_inputs",))(function)
 
 
-@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
-@operator(since=1, types=like_first, hints=_CONSUMED)
-def Neg(x: Array) -> Array:
-    return np.negative(x)
-
-
-@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
-@operator(since=1, types=like_first, hints=_CONSUMED)
-def Ceil(x: Array) -> Array:
-    return np.ceil(x)
-
-
-@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
-@operator(since=1, types=like_first, hints=_CONSUMED)
-def Floor(x: Array) -> Array:
-    return np.floor(x)
-
-
-@operator(since=(11, 22), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
-def Round(x: Array) -> Array:
-    """Round to integers; ties go to the even neighbour."""
-    return np.rint(x)
-
-
-@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
-@operator(since=1, types=like_first, hints=_CONSUMED)
-def Reciprocal(x: Array) -> Array:
-    return np.divide(x.dtype.type(1), x)
-
-
-@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
-@operator(since=1, types=like_first, hints=_CONSUMED)
-def Sqrt(x: Array) -> Array:
-    return np.sqrt(x)
-
-
-@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
-@operator(since=1, types=like_first, hints=_CONSUMED)
-def Exp(x: Array) -> Array:
-    return np.exp(x)
-
-
-@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
-@operator(since=1, types=like_first, hints=_CONSUMED)
-def Log(x: Array) -> Array:
-    return np.log(x)
-
-
-@operator(since=(9, 13), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
-def Sign(x: Array) -> Array:
-    return np.sign(x)
-
-
-@operator(since=(7, 22), types=like_first, facts=Facts(Effect.BENDS))
-def Sin(x: Array) -> Array:
-    return np.sin(x)
-
-
-@operator(since=(7, 22), types=like_first, facts=Facts(Effect.BENDS))
-def Cos(x: Array) -> Array:
-    return np.cos(x)
-
-
-@operator(since=(7, 22), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
-def Tan(x: Array) -> Array:
-    return np.tan(x)
-
-
-@operator(since=(7, 22), types=like_first, facts=Facts(Effect.BENDS))
-def Asin(x: Array) -> Array:
-    return np.arcsin(x)
-
-
-@operator(since=(7, 22), types=like_first, facts=Facts(Effect.BENDS))
-def Acos(x: Array) -> Array:
-    return np.arccos(x)
-
-
-@operator(since=(7, 22), types=like_first, facts=Facts(Effect.BENDS))
-def Atan(x: Array) -> Array:
-    return np.arctan(x)
-
-
-@operator(since=(9, 22), types=like_first, facts=Facts(Effect.BENDS))
-def Sinh(x: Array) -> Array:
-    return np.sinh(x)
-
-
-@operator(since=(9, 22), types=like_first, facts=Facts(Effect.BENDS))
-def Cosh(x: Array) -> Array:
-    return np.cosh(x)
-
-
-@operator(since=(9, 22), types=like_first, facts=Facts(Effect.BENDS))
-def Asinh(x: Array) -> Array:
-    return np.arcsinh(x)
-
-
-@operator(since=(9, 22), types=like_first, facts=Facts(Effect.BENDS))
-def Acosh(x: Array) -> Array:
-    return np.arccosh(x)
-
-
-@operator(since=(9, 22), types=like_first, facts=Facts(Effect.BENDS))
-def Atanh(x: Array) -> Array:
-    return np.arctanh(x)
+elementwise("Abs", np.abs, (6, 13))
+elementwise("Neg", np.negative, (6, 13))
+elementwise("Ceil", np.ceil, (6, 13), _JUMPS)
+elementwise("Floor", np.floor, (6, 13), _JUMPS)
+elementwise("Round", np.rint, (11, 22), _JUMPS)  # ties go to the even neighbour
+elementwise("Reciprocal", lambda x: np.divide(x.dtype.type(1), x), (6, 13), _JUMPS)
+elementwise("Sqrt", np.sqrt, (6, 13))
+elementwise("Exp", np.exp, (6, 13))
+elementwise("Log", np.log, (6, 13))
+elementwise("Sign", np.sign, (9, 13), _JUMPS)
+elementwise("Sin", np.sin, (7, 22))
+elementwise("Cos", np.cos, (7, 22))
+elementwise("Tan", np.tan, (7, 22), _JUMPS)
+elementwise("Asin", np.arcsin, (7, 22))
+elementwise("Acos", np.arccos, (7, 22))
+elementwise("Atan", np.arctan, (7, 22))
+elementwise("Sinh", np.sinh, (9, 22))
+elementwise("Cosh", np.cosh, (9, 22))
+elementwise("Asinh", np.arcsinh, (9, 22))
+elementwise("Acosh", np.arccosh, (9, 22))
+elementwise("Atanh", np.arctanh, (9, 22))
+elementwise("Erf", lambda x: erf(widen(x)).astype(x.dtype), (9, 13))
 
 
 @operator(since=(9, 13, 20), types=bool_like_first)
@@ -138,11 +60,6 @@ def IsNaN(x: Array) -> Array:
 def IsInf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> Array:
     wide = widen(x)
     return (np.isposinf(wide) & bool(detect_positive)) | (np.isneginf(wide) & bool(detect_negative))
-
-
-@operator(since=(9, 13), types=like_first, facts=Facts(Effect.BENDS))
-def Erf(x: Array) -> Array:
-    return erf(widen(x)).astype(x.dtype)
 
 
 def erf(x: Array) -> Array:

@@ -121,7 +121,7 @@ def test_rows_of_a_large_image_are_convolved_in_blocks(sides):
 
     x = np.ones((1, 16, 200, 200), np.float32)
     w = np.ones((4, 16, 5, 5), np.float32)
-    window = conv_window(x.shape, w.shape, "NOTSET", None, 1, None, None, sides)
+    window = conv_window(x.shape, w.shape, strides=sides)
     tracemalloc.start()
     y = convolve(x, w, window)
     peak = tracemalloc.get_traced_memory()[1]
