@@ -13,6 +13,7 @@ it needs; the functions are there for everybody else (docs/python.md).
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.assemble.elaborate import NamedCircuit
@@ -34,7 +36,7 @@ from onnx_hw.ir.network import Network
 from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.canonicalize.unbatch import ReadModel, split_samples
+from onnx_hw.onnx.canonicalize.unbatch import ReadModel
 from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.load.read import read as read_onnx
 from onnx_hw.prove.circuit import prove as simulation
@@ -50,6 +52,7 @@ from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw.runtime.listener import NULL_LISTENER, Listener
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, ReadOptions, SimulationEngine
 from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw.samples.frames import input_data
 from onnx_hw.schedule.schedule_for_board import schedule_for_board
 
 
@@ -73,23 +76,27 @@ def read(path: str | Path, reading: ReadOptions | None = None) -> ReadModel:
 
 
 def quantize(
-    model: ReadModel, calibration: Mapping[str, np.ndarray] | None = None, scheme: Scheme | None = None
+    model: ReadModel, calibration: Mapping[str, ArrayLike] | ArrayLike | None = None, scheme: Scheme | None = None
 ) -> Network:
     """Return the integer network of a model.
 
     A model with a static batch gives the network of one frame, (1, ...) instead of (N, ...).
 
     Args:
-        calibration: samples by graph input, (samples, *shape), for values that have no integers yet.
+        calibration: samples for values that have no integers yet: arrays by graph input, or that of the only input;
+            see ``onnx_hw.samples.check_samples``. What is converted is said by a Python warning.
         scheme: how those are chosen; None for the usual one, int8.
 
     Raises:
         UserError: every obstacle, with the nodes' own names; a float model comes without calibration; a scheme is given
             and all integers are there, or it names what gets none.
     """
-    samples = calibration and split_samples(calibration, model.frame.batch)
+    given = input_data(None, calibration, model)
+    for message, hint in given.notes:
+        warnings.warn(f"{message}; {hint}", stacklevel=2)
     method = (scheme or Scheme()).ranges
-    return quantized(model, None if samples is None else SampleRanges(samples, method), scheme).network
+    ranges = None if given.calibration is None else SampleRanges(given.calibration, method)
+    return quantized(model, ranges, scheme).network
 
 
 def quantized(model: ReadModel, ranges: RangeSource | None, scheme: Scheme | None = None) -> Quantized:

@@ -58,8 +58,8 @@ from onnx_hw.runtime.options import BuildOptions, SimulationEngine
 from onnx_hw.runtime.progress import Progress
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.subprocess_call import in_own_process
-from onnx_hw.samples.frames import InputData, by_reference, read_input_data
-from onnx_hw.samples.read_samples import frame_count
+from onnx_hw.samples.frames import InputData, by_reference, input_data
+from onnx_hw.samples.samples import frame_count
 from onnx_hw.schedule.bottleneck import what_bounds
 from onnx_hw.schedule.folding_file import to_text
 from onnx_hw.schedule.insert_forks import insert_forks
@@ -108,7 +108,8 @@ class BuildState:
         self.account.note(asked=sections.describe_build_request(self.options))
         model = flow.read(self.options.model, self.options.reading)
         self.model, self.batch = model.frame.model, model.frame.batch
-        self.given = read_input_data(self.options.inputs, self.options.calibration, model)
+        self.given = input_data(self.options.inputs, self.options.calibration, model)
+        self.warn(self.given.notes)
         self.account.say(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
 
     def quantize(self) -> None:

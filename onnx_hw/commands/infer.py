@@ -21,7 +21,8 @@ from onnx_hw.onnx.graph.model import Value
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.outputs import Outputs
-from onnx_hw.samples.read_samples import read_samples, stack_outputs
+from onnx_hw.samples.read_samples import read_samples
+from onnx_hw.samples.samples import stack_outputs
 from onnx_hw_link.device import Device
 from onnx_hw_link.errors import AnotherDesign, LinkError, NoAnswer, PortFailed
 from onnx_hw_link.host_model import FILE as MODEL
@@ -122,6 +123,8 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
         model = _read(options.folder)
         values = tuple(Value(x.name, _element_type(x.dtype), x.shape) for x in model.inputs)
         given = read_samples(options.inputs, values)
+        for message, hint in given.notes:
+            progress.warn(message, hint)
         with _remade(options, model, progress) as design, _port(options, model, design, progress) as (port, timeout):
             if model.elsewhere:
                 from onnx_hw.commands.reference_host import HostByReference

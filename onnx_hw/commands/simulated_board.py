@@ -20,7 +20,7 @@ from onnx_hw.messages.errors import ExitCode, user_error
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw.runtime.progress import Progress
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.samples.read_samples import Samples, frame_count, stack_outputs
+from onnx_hw.samples.samples import Samples, frame_count, stack_outputs
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.links import link_of_kind

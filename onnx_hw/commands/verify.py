@@ -35,8 +35,8 @@ from onnx_hw.runtime.progress import Progress, Running, Silent
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.workers.executors import InlineExecutor, Workers, worker_died
 from onnx_hw.runtime.workers.open_executor import open_executor
-from onnx_hw.samples.frames import InputData, read_input_data
-from onnx_hw.samples.read_samples import frame_count
+from onnx_hw.samples.frames import InputData, input_data
+from onnx_hw.samples.samples import frame_count
 from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
 
@@ -97,7 +97,8 @@ def verify(options: VerifyOptions, progress: Progress | None = None) -> Verified
                 work.take(stage)
         given = work.given
         if options.inputs is not None:
-            given = read_input_data(options.inputs, None, flow.read(asked.model, asked.reading))
+            given = input_data(options.inputs, None, flow.read(asked.model, asked.reading))
+            work.warn(given.notes)
         with progress.stage(Stage.SCHEDULE) as running:
             design = design_of(report, work, folder)
             running.fact = f"{len(design.network.nodes)} cores, the design of {options.folder}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_hw.ir.network import Network
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.samples.read_samples import one_frame, stack_outputs
+from onnx_hw.samples.samples import one_frame, stack_outputs
 
 
 def integers_of(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ and marks that reverse the direction of what follows. Every text that is shown p
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -49,6 +49,11 @@ def abridged(text: str, limit: int = MAX_TEXT) -> str:
     """Return one printable line of bounded length; what is too long is cut out of the middle."""
     shown = printable(text if len(text) <= limit else f"{text[: limit // 2]} … {text[-limit // 2 :]}")
     return shown if len(shown) <= limit + 3 else f"{shown[: limit // 2]} … {shown[-limit // 2 :]}"
+
+
+def spelled_shape(shape: Sequence[int | str | None]) -> str:
+    """Return a shape such as ``[n,1,?,8]``; a length of None is unknown."""
+    return f"[{','.join('?' if size is None else printable(str(size)) for size in shape)}]"
 
 
 def file_name(name: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
-from onnx_hw.samples.read_samples import frame_count
+from onnx_hw.samples.samples import frame_count
 
 MAX_MACS = 100_000_000
 """Number of multiply-accumulates of all frames that are looked at: about a second of golden."""

@@ -8,12 +8,15 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.canonicalize.unbatch import ReadModel, split_samples
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model, Value
-from onnx_hw.samples.read_samples import frame_count, one_frame, read_samples, stack_outputs
+from onnx_hw.samples.check_samples import check_samples
+from onnx_hw.samples.read_samples import read_samples
+from onnx_hw.samples.samples import Note, Samples, frame_count, one_frame, stack_outputs
 
 
 @dataclass(frozen=True)
@@ -25,46 +28,61 @@ class InputData:
         labels: right classes of ``frames``, (frames,) integers, or None.
         calibration: frames that show the ranges of a float model; None where the caller gave none.
         calibration_labels: right classes of ``calibration``, (frames,) integers, or None.
+        notes: conversions of what the caller gave, each with a hint.
     """
 
     frames: Mapping[str, np.ndarray] | None = None
     labels: np.ndarray | None = None
     calibration: Mapping[str, np.ndarray] | None = None
     calibration_labels: np.ndarray | None = None
+    notes: tuple[Note, ...] = ()
 
 
-def read_input_data(inputs: Path | None, calibration: Path | None, model: ReadModel) -> InputData:
-    """Read the frames in the files of a caller.
+SampleSource = Path | Mapping[str, ArrayLike] | ArrayLike
+"""Samples of a caller: a file or folder, arrays by graph input, or the array of the only input."""
+
+
+def input_data(inputs: SampleSource | None, calibration: SampleSource | None, model: ReadModel) -> InputData:
+    """Return the frames that a caller gives, in files or as arrays, checked against the inputs of the model.
+
+    ::
+
+        given = input_data({"image": x_test, "labels": y_test}, x_train[:200], flow.read("model.onnx"))
 
     Args:
-        inputs: file of samples to prove with; None for none.
-        calibration: file of samples for calibration; None for none.
+        inputs: samples to prove and to compute with; None for none.
+        calibration: samples for calibration; None for none.
         model: the model as it was read.
 
     Raises:
-        UserError: all faults of both files; see ``read_samples``.
+        UserError: all faults of both; see ``check_samples``, and ``read_samples`` for files.
     """
     batch = model.frame.batch
+    classes = classes_of(model.frame.model.graph.outputs)
     problems: list[Problem] = []
 
-    def read(
-        path: Path | None, classes: int | None = None
-    ) -> tuple[Mapping[str, np.ndarray] | None, np.ndarray | None]:
-        if path is None:
-            return None, None
+    def checked(given: SampleSource | None, source: str) -> Samples | None:
+        values = model.graph.inputs
         try:
-            samples = read_samples(path, model.graph.inputs, frames_of_a_sample=batch, classes=classes)
+            if given is None:
+                return None
+            if isinstance(given, Path):
+                return read_samples(given, values, frames_of_a_sample=batch, classes=classes)
+            return check_samples(given, values, frames_of_a_sample=batch, classes=classes, source=source)
         except UserError as error:
             problems.extend(error.problems)
-            return None, None
-        return split_samples(samples.arrays, batch), samples.labels
+            return None
 
-    classes = classes_of(model.frame.model.graph.outputs)
-    frames, labels = read(inputs, classes)
-    calibration_frames, calibration_labels = read(calibration, classes)
+    of_inputs, of_calibration = checked(inputs, "inputs"), checked(calibration, "calibration")
     if problems:
         raise UserError(*problems)
-    return InputData(frames, labels, calibration_frames, calibration_labels)
+    return InputData(
+        None if of_inputs is None else split_samples(of_inputs.arrays, batch),
+        None if of_inputs is None else of_inputs.labels,
+        None if of_calibration is None else split_samples(of_calibration.arrays, batch),
+        None if of_calibration is None else of_calibration.labels,
+        tuple(dict.fromkeys(note for samples in (of_inputs, of_calibration) if samples for note in samples.notes)),
+    )
 
 
 def classes_of(outputs: Sequence[Value]) -> int | None:

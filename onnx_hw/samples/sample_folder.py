@@ -19,7 +19,7 @@ import struct
 import wave
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.samples.concatenate import SampleConcatenation
 from onnx_hw.samples.png import read_png
+from onnx_hw.samples.samples import Note, Samples
 
 DESCRIPTION = "samples.toml"
 MAX_DESCRIPTION_BYTES = 1 << 16
@@ -40,13 +41,13 @@ MAX_IMAGE_BYTES = 1 << 28  # of a PNG file
 MAX_FAULTS = 10
 """Number of faults in an error; further files may well have the same ones."""
 
-ReadFile = Callable[[Path], tuple[Mapping[str, np.ndarray], np.ndarray | None]]
-"""Function that reads an npz file: samples by graph input, and labels or None."""
+ReadFile = Callable[[Path], Samples]
+"""Function that reads an npz file."""
 
-CheckArray = Callable[[np.ndarray, Value, str], np.ndarray | Problem]
-"""Function that returns an array for a graph input with samples on the first axis, or what is wrong with it.
+CheckArray = Callable[[np.ndarray, Value, str], tuple[np.ndarray, list[Note]]]
+"""Function that returns an array for a graph input with samples on the first axis, and what was converted.
 
-Its third argument says where the array is, for the error.
+Its third argument says where the array is, for its errors.
 """
 
 NOT_AN_ARRAY = (
@@ -70,7 +71,7 @@ class Scaling:
 
 def read_folder(
     folder: Path, inputs: Sequence[Value], read_file: ReadFile, check: CheckArray
-) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+) -> tuple[dict[str, np.ndarray], np.ndarray | None, tuple[Note, ...]]:
     """Read all samples of a folder, one file at a time.
 
     Args:
@@ -80,7 +81,7 @@ def read_folder(
         check: checks arrays of other files.
 
     Returns:
-        Samples by graph input, stacked on the first axis; and their labels, or None.
+        Samples by graph input, stacked on the first axis; their labels, or None; and what was converted, each once.
 
     Raises:
         UserError: stage ``samples``; up to ``MAX_FAULTS`` faults of the files, or the fault of the folder.
@@ -89,20 +90,23 @@ def read_folder(
     scaling = _scaling(folder / DESCRIPTION)
     problems: list[Problem] = []
     labels: list[np.ndarray | None] = []
+    notes: dict[Note, None] = {}
     with SampleConcatenation([value.name for value in inputs]) as samples:
         for path in paths:
             try:
                 if path.suffix.lower() == ".npz":
-                    arrays, file_labels = read_file(path)
+                    part = read_file(path)
                 else:
-                    arrays, file_labels = {inputs[0].name: _single(path, inputs, scaling, check)}, None
-                samples.add(path, arrays)
+                    array, notes_of_file = _single(path, inputs, scaling, check)
+                    part = Samples({inputs[0].name: array}, len(array), None, tuple(notes_of_file))
+                samples.add(path, part.arrays)
             except UserError as error:
                 problems.extend(error.problems)
                 if len(problems) >= MAX_FAULTS:
                     break
             else:
-                labels.append(file_labels)
+                labels.append(part.labels)
+                notes |= dict.fromkeys(part.notes)
         if problems:
             raise UserError(*problems[:MAX_FAULTS])
         stacked = samples.arrays()
@@ -113,7 +117,7 @@ def read_folder(
         raise UserError(
             _problem("samples-labels", message, str(lacking), "add `labels` here, or remove them from the others")
         )
-    return stacked, np.concatenate(known) if known else None
+    return stacked, np.concatenate(known) if known else None, tuple(notes)
 
 
 def _paths(folder: Path) -> list[Path]:
@@ -159,8 +163,10 @@ def _scaling(path: Path) -> Scaling | None:
     return Scaling(numbers["scale"], numbers["offset"])
 
 
-def _single(path: Path, inputs: Sequence[Value], scaling: Scaling | None, check: CheckArray) -> np.ndarray:
-    """Return the samples of a file that does not name the input, (samples, *shape of the only input).
+def _single(
+    path: Path, inputs: Sequence[Value], scaling: Scaling | None, check: CheckArray
+) -> tuple[np.ndarray, list[Note]]:
+    """Return the samples of a file that does not name the input, (samples, *shape of the only input), with notes.
 
     Raises:
         UserError: what is wrong with the file.
@@ -185,10 +191,7 @@ def _single(path: Path, inputs: Sequence[Value], scaling: Scaling | None, check:
         raise UserError(_problem("samples-read", f"the file cannot be read: {reason}", str(path))) from None
     except ValueError as error:
         raise UserError(_problem("samples-format", f"the file must be {error}", str(path))) from None
-    checked = check(array, value, str(path))
-    if isinstance(checked, Problem):
-        raise UserError(checked)
-    return checked
+    return check(array, value, str(path))
 
 
 def _stored(path: Path) -> np.ndarray:

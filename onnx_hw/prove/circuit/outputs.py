@@ -9,7 +9,7 @@ import numpy as np
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.prove.circuit.prove import Proof
-from onnx_hw.samples.read_samples import frame_count
+from onnx_hw.samples.samples import frame_count
 
 
 def circuit_outputs(design: Design, proof: Proof, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ import numpy as np
 from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants
-from onnx_hw.samples.read_samples import frame_count, one_frame
+from onnx_hw.samples.samples import frame_count, one_frame
 
 Frame = Mapping[str, np.ndarray]
 

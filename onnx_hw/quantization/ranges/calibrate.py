@@ -15,7 +15,7 @@ import numpy as np
 from onnx_hw.messages.errors import user_error
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
-from onnx_hw.samples.read_samples import frame_count, one_frame
+from onnx_hw.samples.samples import frame_count, one_frame
 
 STEPS = (Fraction(1), Fraction(1, 255), *(Fraction(1, 1 << k) for k in range(1, 15)))
 """Tried steps, the coarsest first: of integers, of 8-bit pixels as numbers in 0..1, and powers of two."""
