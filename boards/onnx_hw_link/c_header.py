@@ -16,6 +16,7 @@ import numpy as np
 
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.host_model import HostModel, NotOurs
+from onnx_hw_link.host_operators import limits_of
 from onnx_hw_link.link import LinkPort
 
 __all__ = ["c_header", "main"]
@@ -25,7 +26,8 @@ def c_header(model: HostModel) -> str:
     """Return the text of the header.
 
     Raises:
-        LinkError: a stream carries single bits, or the host does more before the hardware than quantize by one scale.
+        LinkError: a stream has integers of more than 32 bits, or the host does more before the hardware than clip, and
+            quantize by one scale.
     """
     link, data = model.link, model.data
     name = re.sub(r"\W", "_", model.name.lower(), flags=re.ASCII)
@@ -46,48 +48,46 @@ def c_header(model: HostModel) -> str:
         port = link.outputs[value["stream"]]
         at = _ats(link.outputs, link.output_turns)[value["stream"]]
         which = _plain(value["value"])
-        size = _bytes(port)
         places = np.array(value["places"])
-        where = at[places // port.width] + places % port.width * size
+        where = at[places // port.width] + places % port.width * port.place_bits
         table = _table(f"{name}_{which}_at", where)
         parts += [
             table,
             f"/* The {len(places)} integers of `{which}`, of a frame's results. */",
             f"static void {name}_leave_{which}(const uint8_t *results, int32_t *values) {{",
             f"    for (size_t k = 0; k < {len(places)}; k++)",
-            f"        values[k] = onnx_hw_link_get(results + {name}_{which}_at[k], {size}, {int(port.signed)});",
+            f"        values[k] = onnx_hw_link_get(results, {name}_{which}_at[k], {_bits(port)}, {int(port.signed)});",
             "}\n",
         ]
     return "\n".join([*parts, "#endif"]) + "\n"
 
 
-def _bytes(port: LinkPort) -> int:
-    """Return the bytes of an integer of a stream.
+def _bits(port: LinkPort) -> int:
+    """Return the bits of an integer of a stream on the link.
 
     Raises:
-        LinkError: the integer is a bit, or wider than C's 32 bits.
+        LinkError: they are more than C's 32.
     """
-    if port.bits == 1 or port.bits > 32:
-        raise NotOurs(f"a stream must carry integers of 2 to 32 bits; `{port.name}` has {port.bits}")
-    return port.place_bits // 8
+    if port.bits > 32:
+        raise NotOurs(f"a stream must carry integers of 1 to 32 bits; `{port.name}` has {port.bits}")
+    return port.place_bits
 
 
 def _ats(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
-    """Return the offset of each beat in a frame, by stream."""
+    """Return the offset of each beat in a frame, in bits, by stream."""
     offsets: list[list[int]] = [[] for _ in ports]
     at = 0
     for k, count in turns:
         for _ in range(count):
             offsets[k].append(at)
-            at += ports[k].beat_bytes
+            at += 8 * ports[k].beat_bytes
     return [np.array(beats) for beats in offsets]
 
 
 def _function(
     name: str, port: LinkPort, at: np.ndarray, places: np.ndarray, kind: str, which: str, convert: str
 ) -> Iterator[str]:
-    size = _bytes(port)
-    where = (at[:, None] + np.arange(port.width) * size).reshape(-1)
+    where = (at[:, None] + np.arange(port.width) * port.place_bits).reshape(-1)
     used = places >= 0
     count = int(used.sum())
     yield _table(f"{name}_{which}_at", where[used])
@@ -96,7 +96,7 @@ def _function(
     yield f"static void {name}_enter_{which}(const {kind} *values, uint8_t *frame) {{"
     yield f"    for (size_t k = 0; k < {count}; k++) {{"
     yield f"        {kind} x = values[{name}_{which}_from[k]];"
-    yield f"        onnx_hw_link_put(frame + {name}_{which}_at[k], {convert}, {size});"
+    yield f"        onnx_hw_link_put(frame, {name}_{which}_at[k], {convert}, {_bits(port)});"
     yield "    }\n}\n"
 
 
@@ -106,25 +106,36 @@ def _of_host(model: HostModel, value: str) -> tuple[str, str, str]:
     Raises:
         LinkError: see ``c_header``.
     """
-    producer_of = {step["output"]: step for step in model.data["head"]}
-    convert = "(int32_t)x"
-    kind = "int32_t"
-    while value in producer_of:
-        step = producer_of[value]
-        constants = [model.data["constants"][name] for name in step["inputs"][1:] if name]
-        if step["op"] == "QuantizeLinear" and kind == "int32_t" and len(constants[0]["data"]) == 1:
-            (scale,), (zero,) = constants[0]["data"], constants[1]["data"]
-            limits = np.iinfo(constants[1]["dtype"])
-            kind = "float"
-            literal = np.format_float_scientific(np.float32(scale), trim="0")  # which reads as this very number
-            convert = f"onnx_hw_link_quantize(x, {literal}f, {zero}, {limits.min}, {limits.max})"
-        elif step["op"] not in ("Identity", "Reshape", "Flatten"):
-            raise NotOurs(f"C must quantize an input by one scale, and no more; the host has {step['op']} of it")
-        value = step["inputs"][0]
-    argument = next((x for x in model.inputs if x.name == value), None)
-    if argument is None or (kind == "float") != (argument.dtype == np.float32):
-        raise NotOurs(f"C must make a stream of an input of the model; `{value}` is something else")
-    return kind, value, convert
+    step = next((step for step in model.data["head"] if step["output"] == value), None)
+    if step is None:
+        argument = next((x for x in model.inputs if x.name == value), None)
+        if argument is None or not (argument.dtype.kind in "iub" or argument.dtype == np.float32):
+            raise NotOurs(f"C must make a stream of an input of the model; `{value}` is something else")
+        return ("float", value, "x") if argument.dtype == np.float32 else ("int32_t", value, "(int32_t)x")
+    kind, which, inner = _of_host(model, step["inputs"][0])
+    constants = [model.data["constants"].get(name) for name in step["inputs"][1:]]
+    is_float = kind == "float" and "quantize" not in inner
+    if step["op"] in ("Identity", "Reshape", "Flatten"):
+        return kind, which, inner
+    if step["op"] == "Clip" and all(constant is None or len(constant["data"]) == 1 for constant in constants):
+        least, greatest, *_ = (*constants, None, None)
+        low, high = least["data"][0] if least else -np.inf, greatest["data"][0] if greatest else np.inf
+        if is_float:
+            return kind, which, f"onnx_hw_link_clip({inner}, {_float(low)}, {_float(high)})"
+        low, high = max(low, -(1 << 31)), min(high, (1 << 31) - 1)
+        return kind, which, f"onnx_hw_link_clip_integer({inner}, {int(low)}, {int(high)})"
+    if step["op"] == "QuantizeLinear" and is_float and constants[0] and len(constants[0]["data"]) == 1:
+        (scale,), zero = constants[0]["data"], constants[1]
+        low, high = limits_of(np.dtype(zero["dtype"]), step["attributes"].get("bits", 0))
+        return kind, which, f"onnx_hw_link_quantize({inner}, {_float(scale)}, {zero['data'][0]}, {low}, {high})"
+    raise NotOurs(f"C must clip an input and quantize it by one scale, and no more; the host has {step['op']} of it")
+
+
+def _float(number: float) -> str:
+    """Return the literal in C that reads as exactly this float32."""
+    if np.isinf(number):
+        return "-INFINITY" if number < 0 else "INFINITY"
+    return f"{np.format_float_scientific(np.float32(number), trim='0')}f"
 
 
 def _table(name: str, values: Any) -> str:

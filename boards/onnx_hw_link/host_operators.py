@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
-__all__ = ["FLOATS", "KNOWN", "run_steps"]
+__all__ = ["FLOATS", "KNOWN", "Held", "limits_of", "run_steps"]
 
 Array = np.ndarray
 
 
-def _quantize(x: Array, scale: Array, zero_point: Array, *, axis: int = 1) -> Array:
-    """Return ``saturate(round_half_even(x / scale) + zero_point)``."""
+def limits_of(dtype: np.dtype[Any], bits: int = 0) -> tuple[int, int]:
+    """Return the least and the greatest integer of a numpy type, or of ``bits`` bits that are kept in this type."""
+    width = bits or 8 * dtype.itemsize
+    return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if dtype.kind == "i" else (0, (1 << width) - 1)
+
+
+def _quantize(x: Array, scale: Array, zero_point: Array, *, axis: int = 1, bits: int = 0) -> Array:
+    """Return ``saturate(round_half_even(x / scale) + zero_point)``.
+
+    Args:
+        bits: width of the integers where numpy has none of this width (int4, uint2 ...); 0 for that of ``zero_point``.
+    """
     rounded = np.rint(np.divide(x.astype(scale.dtype), _along(scale, x, axis)))
-    limits = np.iinfo(zero_point.dtype)
     summed = rounded.astype(np.float64) + _along(zero_point, x, axis).astype(np.float64)
-    return np.clip(summed, limits.min, limits.max).astype(zero_point.dtype)
+    return np.clip(summed, *limits_of(zero_point.dtype, bits)).astype(zero_point.dtype)
 
 
 def _dequantize(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
@@ -69,26 +79,42 @@ def _cast(x: Array, *, to: int) -> Array:
     return x.astype(FLOATS[to])
 
 
+def _clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
+    """Return ``min(max(x, low), high)``; None is no bound."""
+    x = x if low is None else np.maximum(x, low.reshape(()))
+    return x if high is None else np.minimum(x, high.reshape(()))
+
+
 def _identity(x: Array) -> Array:
     return x
 
 
-KNOWN: Mapping[str, tuple[int, Callable[..., Array]]] = {
-    "QuantizeLinear": (10, _quantize),
-    "DequantizeLinear": (10, _dequantize),
-    "Softmax": (13, _softmax),
-    "ArgMax": (12, _argmax),
-    "Reshape": (5, _reshape),
-    "Flatten": (11, _flatten),
-    "Transpose": (1, _transpose),
-    "Identity": (1, _identity),
-    "Concat": (4, _concat),
-    "Cast": (6, _cast),
-    "Add": (7, np.add),
-    "Sub": (7, np.subtract),
-    "Mul": (7, np.multiply),
+class Held(Enum):
+    """Element types for which an operator here means what ONNX says."""
+
+    NARROW = "narrow"  # those of numpy, and integers of 2 and 4 bits, which are held in bytes
+    NUMPY = "numpy"  # those of numpy: integers wrap to the width of their type
+    FLOAT = "float"  # float32 and float64
+
+
+KNOWN: Mapping[str, tuple[int, Callable[..., Array], Held]] = {
+    "QuantizeLinear": (10, _quantize, Held.NARROW),
+    "DequantizeLinear": (10, _dequantize, Held.NARROW),
+    "Softmax": (13, _softmax, Held.NUMPY),
+    "ArgMax": (12, _argmax, Held.NARROW),
+    "Reshape": (5, _reshape, Held.NARROW),
+    "Flatten": (11, _flatten, Held.NARROW),
+    "Transpose": (1, _transpose, Held.NARROW),
+    "Identity": (1, _identity, Held.NARROW),
+    "Clip": (11, _clip, Held.NARROW),
+    "Concat": (4, _concat, Held.NARROW),
+    "Cast": (6, _cast, Held.NARROW),
+    "Add": (7, np.add, Held.NUMPY),
+    "Sub": (7, np.subtract, Held.NUMPY),
+    "Mul": (7, np.multiply, Held.NUMPY),
+    "Div": (7, np.true_divide, Held.FLOAT),
 }
-"""Operators by ONNX's name: (the first version with this meaning, the function). Attributes are keywords."""
+"""Operators by ONNX's name: (the first version with this meaning, the function, its types). Attributes are keywords."""
 
 
 def run_steps(steps: Sequence[Mapping[str, Any]], values: dict[str, Array]) -> dict[str, Array]:

@@ -17,7 +17,7 @@ from onnx_hw.ops.stream_order import UNUSED
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.host_model import DEFAULT_LINK, FILE, FORMAT
-from onnx_hw_link.host_operators import FLOATS, KNOWN
+from onnx_hw_link.host_operators import FLOATS, KNOWN, Held
 from onnx_hw_link.link import PROTOCOL, Link
 
 
@@ -105,6 +105,8 @@ def _on_the_host(network: Network) -> dict[str, Any]:
                 elsewhere.append(f"{node.op_type} `{node.label}`")
                 continue
             attributes = {key: _plain(value) for key, value in node.attributes.items()}
+            if node.op_type == "QuantizeLinear" and (bits := _narrow_bits(node.outputs[0], model)):
+                attributes["bits"] = bits
             step = {"op": node.op_type, "inputs": node.inputs, "output": node.outputs[0], "attributes": attributes}
             steps[side].append(step)
             for name, array in arrays.items():
@@ -131,12 +133,24 @@ def _is_data(node: Node, arrays: dict[str, np.ndarray], model: Model) -> bool:
     if node.op_type == "Reshape" and node.inputs[1] not in arrays:
         return False
     plain = all(array.dtype.kind in "iufb" for array in arrays.values())
-    types = (model.graph.values.get(name) for name in (*node.inputs, *node.outputs) if name)
-    return plain and all(value is None or value.element_type in _NUMPY for value in types)
+    values = (model.graph.values.get(name) for name in (*node.inputs, *node.outputs) if name)
+    types = {value.element_type for value in values if value is not None}
+    return plain and types <= _TYPES[KNOWN[node.op_type][2]]
+
+
+def _narrow_bits(name: str, model: Model) -> int:
+    """Return the width of a value's integers where numpy has no such type; 0 where it has."""
+    value = model.graph.values.get(name)
+    return BY_NAME[value.element_type].bits if value is not None and value.element_type in _NARROW else 0
 
 
 _NUMPY = frozenset({"float", "double", "bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))})
 """Element types that numpy has."""
+
+_NARROW = frozenset({"int4", "uint4", "int2", "uint2"})
+"""Element types whose integers are held in bytes here."""
+
+_TYPES = {Held.NARROW: _NUMPY | _NARROW, Held.NUMPY: _NUMPY, Held.FLOAT: frozenset({"float", "double"})}
 
 
 def _plain(value: Any) -> Any:

@@ -72,8 +72,23 @@ def test_integers_are_those_of_the_operators() -> None:
     back = KNOWN["DequantizeLinear"][1](wanted, scale.reshape(()), zero)
     assert [np.float32(c.dequantize(int(n), scale, -3)) for n in wanted] == back.tolist()
     assert c.quantize(float("nan"), scale, 0, -128, 127) == -128
-    for n, size, signed in ((-1, 1, 1), (255, 1, 0), (-128, 1, 1), (-2048, 2, 1), (70_000, 3, 1), (-(1 << 31), 4, 1)):
-        assert c.there_and_back(n, size, signed) == n
+
+
+@pytest.mark.parametrize("filler", [0x00, 0xFF])
+def test_integers_of_every_width_at_every_bit(filler: int) -> None:
+    """The bits of the neighbours stay what they are."""
+    c = library()
+    for bits in (*range(1, 18), 24, 31, 32):
+        for signed in (0, 1):
+            low = -(1 << (bits - 1)) if signed else 0
+            ends = {low, low + (1 << bits) - 1, 0, min(5, low + (1 << bits) - 1)}
+            for n in (n for n in ends if n < 1 << 31):
+                for at in (0, 3, 7, 16):
+                    frame = ctypes.create_string_buffer(bytes([filler] * 8), 8)
+                    assert c.there_and_back(frame, at, n, bits, signed) == n
+                    around = int.from_bytes(frame.raw, "little") >> at
+                    assert around >> bits == int.from_bytes(bytes([filler] * 8), "little") >> (at + bits)
+                    assert int.from_bytes(frame.raw, "little") % (1 << at) == (filler * 0x10101 % (1 << at))
 
 
 def opened(answers: bytes | None, link: Link = SMALL) -> str:

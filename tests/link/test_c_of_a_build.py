@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from onnx_hw_link.c_header import main
-from onnx_hw_link.host_model import FORMAT, HostModel
+from onnx_hw_link.c_header import c_header, main
+from onnx_hw_link.host_model import FORMAT, HostModel, in_turns, out_of_turns
 from onnx_hw_tools import tools
 from support.c_driver import compile_c
 
@@ -24,7 +25,7 @@ HEAD = [
 ]
 
 
-def model() -> dict:
+def model() -> dict[str, Any]:
     """Two inputs, the beats of which travel in turns, places left over; 12 bits come back in another order."""
     return {
         "format": FORMAT, "name": "My net", "digest": bytes(range(16)).hex(), "clock_hz": 10**6, "baud": 10**6,
@@ -81,12 +82,83 @@ def test_frames_and_results_are_the_driver_s(tmp_path: Path, capsys: pytest.Capt
     assert list(y) == host.leaving(results.tobytes(), values)["y"].reshape(-1).tolist()
 
 
+WIDTHS = [(bits, signed) for bits in range(1, 17) for signed in (True, False)]
+
+
+def of_width(bits: int, signed: bool) -> dict[str, Any]:
+    """A build whose input and output have this width, as a quantized float model and a QDQ model have them."""
+    narrow = bits in (2, 4)
+    stored = np.dtype(f"{'' if signed else 'u'}int{8 if bits <= 8 else 16}")
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    zero, scale = (low + high) // 2, 0.25
+    constants = {
+        "scale": {"dtype": "float32", "shape": [], "data": [scale]},
+        "zero": {"dtype": str(stored), "shape": [], "data": [zero]},
+        "least": {"dtype": "float32", "shape": [], "data": [(low - zero) * scale]},
+        "greatest": {"dtype": "float32", "shape": [], "data": [(high - zero) * scale]},
+    }
+    clip = {"op": "Clip", "inputs": ["x", "least", "greatest"], "output": "clipped", "attributes": {}}
+    quantize = {"op": "QuantizeLinear", "inputs": ["clipped", "scale", "zero"], "output": "q", "attributes": {}}
+    if narrow:
+        quantize |= {"inputs": ["x", "scale", "zero"], "attributes": {"bits": bits}}
+    stream = {"bits": bits, "signed": signed}
+    return {
+        **model(), "name": f"n{bits}{'s' if signed else 'u'}", "constants": constants,
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 5]}],
+        "streams_in": [{**stream, "name": "e0", "beats": 4, "width": 3, "value": "q",
+                        "places": [9, 7, -1, 5, 3, 1, 0, 2, 4, 6, 8, -1]}],
+        "streams_out": [{**stream, "name": "e1", "beats": 3, "width": 2}],
+        "turns_in": [[0, 4]], "turns_out": [[0, 3]],
+        "values_out": [{"value": "y", "stream": 0, "places": [5, 0, 1, 4], "shape": [4], "dtype": "int64"}],
+        "head": [quantize] if narrow else [clip, quantize],
+    }  # fmt: skip
+
+
+def test_every_width_is_the_driver_s(tmp_path: Path) -> None:
+    """Frames and results in C, in the driver, and the integers that ONNX says."""
+    source, hosts = ["#include <stddef.h>"], {}
+    for bits, signed in WIDTHS:
+        hosts[bits, signed] = host = HostModel.of(of_width(bits, signed))
+        (tmp_path / f"{host.name}.h").write_text(c_header(host))
+        source += [
+            f'#include "{host.name}.h"',
+            f"void enter_{host.name}(const float *x, uint8_t *f) {{ {host.name}_enter_x(x, f); }}",
+            f"void leave_{host.name}(const uint8_t *r, int32_t *y) {{ {host.name}_leave_y(r, y); }}",
+        ]
+    (tmp_path / "all.c").write_text("\n".join(source) + "\n")
+    try:
+        options = ("-std=c99", "-fPIC", "-shared", "-Wno-unused-function", "-Wno-missing-prototypes")
+        compile_c("-x", "c", *options, "-o", "all.so", "all.c", "-lm", folder=tmp_path)
+    except tools.ToolMissing as missing:
+        pytest.skip(str(missing))
+    c, generator = ctypes.CDLL(str(tmp_path / "all.so")), np.random.default_rng(3)
+    for (bits, signed), host in hosts.items():
+        (into,), (out,) = host.link.inputs, host.link.outputs
+        x = generator.normal(0, 1 << bits, (2, 5)).astype(np.float32)  # many of them are clipped
+        frame = (ctypes.c_uint8 * host.link.input_bytes)()
+        c[f"enter_{host.name}"](x.ctypes.data_as(ctypes.c_void_p), frame)
+        sent, values = host.entering({"x": x})
+        assert bytes(frame) == sent, (bits, signed)
+        low = -(1 << (bits - 1)) if signed else 0
+        zero = host.data["constants"]["zero"]["data"][0]
+        integers = np.clip(np.rint(x.reshape(-1) / 0.25) + zero, low, low + (1 << bits) - 1)
+        places = np.array(host.data["streams_in"][0]["places"])
+        wanted = np.where(places < 0, 0, integers[places]).reshape(into.beats, into.width)
+        assert np.array_equal(out_of_turns(host.link.inputs, ((0, 4),), sent)[0], wanted), (bits, signed)
+        beats = generator.integers(low, low + (1 << bits), (out.beats, out.width))
+        beats[0] = low, low + (1 << bits) - 1
+        results, y = in_turns(host.link.outputs, ((0, 3),), [beats]), (ctypes.c_int32 * 4)()
+        c[f"leave_{host.name}"](results, y)
+        assert list(y) == [int(beats.reshape(-1)[k]) for k in (5, 0, 1, 4)]
+        assert list(y) == host.leaving(results, values)["y"].tolist(), (bits, signed)
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
         ({"head": [{**HEAD[0], "op": "Softmax"}, HEAD[1]]}, "the host has Softmax of it"),
         ({"head": []}, "`q` is something else"),
-        ({"streams_out": [{**model()["streams_out"][0], "bits": 1}]}, "`e2` has 1"),
+        ({"streams_out": [{**model()["streams_out"][0], "bits": 33}]}, "`e2` has 33"),
     ],
 )
 def test_what_c_does_not_do_is_a_sentence(

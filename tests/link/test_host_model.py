@@ -12,6 +12,9 @@ from onnx_hw.assemble.elaborate import edge_names
 from onnx_hw.assemble.host_model_file import host_model
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
+from onnx_hw.quantization.ranges.assume import assume_ranges
+from onnx_hw.quantization.scheme import Precision, Scheme
+from onnx_hw_link.c_header import c_header
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.frames import frame_of, integers_of
 from onnx_hw_link.host_model import HostModel
@@ -55,6 +58,22 @@ def test_digits_as_golden_has_them(multipliers: int) -> None:
         )
     with pytest.raises(LinkError, match=r"`image` must be float32\[1, 1, 8, 8\], not nothing"):
         model.entering({})
+
+
+@pytest.mark.parametrize("bits", [1, 3, 4, 10])
+def test_a_float_model_in_integers_of_other_widths(bits: int) -> None:
+    """The driver clips and quantizes by itself, as the head of the network does."""
+    read = flow.read(EXAMPLES / "digits" / "digits_float.onnx")
+    network = flow.quantized(read, assume_ranges, Scheme(data=Precision(bits))).network
+    design = flow.schedule(network, multipliers=4)
+    model = HostModel.of(json.loads(host_model(design, link := link_of(design), 10**6)))
+    assert not model.elsewhere
+    assert c_header(model)
+    (boundary,) = network.inputs
+    image = np.random.default_rng(bits).normal(0, 2, (1, 1, 8, 8)).astype(np.float32)
+    order = {edge.tensor: edge for edge in design.edges()}[boundary.tensor].order
+    wanted = order.to_beats(golden.integers_of(network, {"image": image[None]})[boundary.tensor])
+    assert model.entering({"image": image})[0] == frame_of(link.inputs[0], wanted)
 
 
 @pytest.mark.parametrize("signed", [True, False])

@@ -25,10 +25,11 @@ size_t from_wire(uint8_t *wire, size_t count) { return onnx_hw_link_from_wire(wi
 int32_t quantize(float x, float scale, int32_t zero_point, int32_t low, int32_t high) {
     return onnx_hw_link_quantize(x, scale, zero_point, low, high);
 }
-int32_t there_and_back(int32_t n, unsigned bytes, int is_signed) {
-    uint8_t at[4];
-    onnx_hw_link_put(at, n, bytes);
-    return onnx_hw_link_get(at, bytes, is_signed);
+float clip(float x, float low, float high) { return onnx_hw_link_clip(x, low, high); }
+int32_t clip_integer(int32_t n, int32_t low, int32_t high) { return onnx_hw_link_clip_integer(n, low, high); }
+int32_t there_and_back(uint8_t *frame, uint32_t at, int32_t n, unsigned bits, int is_signed) {
+    onnx_hw_link_put(frame, at, n, bits);
+    return onnx_hw_link_get(frame, at, bits, is_signed);
 }
 onnx_hw_link_status open_wire(onnx_hw_link *l, const onnx_hw_link_io *io, uint8_t number, uint32_t timeout) {
     return onnx_hw_link_open(l, io, number, timeout);

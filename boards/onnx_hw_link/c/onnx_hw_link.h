@@ -1,4 +1,4 @@
-/* A network on a chip, from a microcontroller: the host's side of the link, C99, one header, no allocation.
+/* A network on a chip, from a microcontroller: the host's side of the link, C99, headers alone, no allocation.
  *
  * docs/link.md is the protocol; onnx_hw_link/session.py says the same in Python. One file of a program may include this
  * (all functions are static). Of one link at a time:
@@ -15,10 +15,11 @@
 #ifndef ONNX_HW_LINK_H
 #define ONNX_HW_LINK_H
 
-#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "onnx_hw_link_frame.h"
 
 #ifndef ONNX_HW_LINK_FRAMES
 #define ONNX_HW_LINK_FRAMES 4 /* that may be under way at a time */
@@ -406,33 +407,6 @@ static const char *onnx_hw_link_told(onnx_hw_link_status status) {
         case ONNX_HW_LINK_PORT: return "the wire is gone";
         default: return "";
     }
-}
-
-/* ---- integers of a frame ---------------------------------------------------------------------------------------- */
-
-/* ONNX's QuantizeLinear: saturate(round_half_even(x / scale) + zero_point), low being the least integer and high the
- * greatest. What is no number becomes low. */
-static int32_t onnx_hw_link_quantize(float x, float scale, int32_t zero_point, int32_t low, int32_t high) {
-    double n = (double)rintf(x / scale) + zero_point;
-    return n > low ? n < high ? (int32_t)n : high : low;
-}
-
-/* ONNX's DequantizeLinear. */
-static float onnx_hw_link_dequantize(int32_t n, float scale, int32_t zero_point) {
-    return (float)((int64_t)n - zero_point) * scale;
-}
-
-/* An integer of `bytes` bytes, little-endian. */
-static void onnx_hw_link_put(uint8_t *at, int32_t n, unsigned bytes) {
-    for (unsigned k = 0; k < bytes; k++) at[k] = k < 4 ? (uint8_t)((uint32_t)n >> 8 * k) : (uint8_t)(n < 0 ? 255 : 0);
-}
-
-/* The integer of 1 to 4 bytes, little-endian. */
-static int32_t onnx_hw_link_get(const uint8_t *at, unsigned bytes, int is_signed) {
-    uint32_t n = 0;
-    for (unsigned k = 0; k < bytes; k++) n |= (uint32_t)at[k] << 8 * k;
-    if (is_signed && bytes < 4 && n >> (8 * bytes - 1)) n |= ~(uint32_t)0 << 8 * bytes;
-    return (int32_t)n;
 }
 
 #endif
