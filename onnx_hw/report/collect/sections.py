@@ -110,7 +110,8 @@ def describe_serial(design: Design) -> Serial | None:
     link = link_of(design, design.clock_mhz)
     carried = frames_a_second(link.input_bytes, link.output_bytes, board.link)
     limit = "link" if design.clock_mhz * 1e6 >= carried * design.interval else "circuit"
-    return Serial(board.link.bits_per_second, link.input_bytes, link.output_bytes, carried, limit)
+    delivered = min(carried, design.frames_per_second)
+    return Serial(board.link.bits_per_second, link.input_bytes, link.output_bytes, carried, limit, delivered)
 
 
 def describe_plan(design: Design, request: ScheduleRequest, proof: Proof | None = None) -> DesignSection:

@@ -81,6 +81,8 @@ def figures(report: Report) -> Iterator[tuple[str, str]]:
     if design is not None:
         yield "interval", f"{design.interval_cycles:,} cycles"
         yield "speed", f"{design.frames_per_second:,.0f} frames/s at {design.clock_mhz:g} MHz"
+        if report.serial is not None:
+            yield "through the link", f"{report.serial.delivered_frames_per_second:,.0f} frames/s"
         yield "first result", duration(design.latency_cycles / design.clock_mhz * 1e-6)
         yield "lanes", f"{design.lanes:,}, busy {design.mac_efficiency:.0%}"
         yield "cores", f"{len(design.nodes):,}"
