@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -131,15 +132,19 @@ def to_linked_chip(design: Design, link: Link, board_link: BoardLink, clock_mhz:
     return to_rtlil(Shell(board_link.shell(assemble(design)[0], link, clock_mhz)))
 
 
-def in_shell(design: Design, shell: ShellKind, link: Link) -> Component:
-    """Return the circuit of a design in one of the shells that are written as Verilog; its ports are plain signals."""
+def in_shell(design: Design, shell: ShellKind, link: Link, names: Mapping[str, str]) -> Component:
+    """Return the circuit of a design in one of the shells that are written as Verilog; its ports are plain signals.
+
+    Args:
+        names: name of each stream for the user, by its wire.
+    """
     from onnx_hw_rtl.shells.axi_stream_shell import AxiStreamShell
     from onnx_hw_rtl.shells.spi_shell import SpiShell
     from onnx_hw_rtl.shells.wishbone_shell import WishboneShell
 
     network = assemble(design)[0]
     if shell is ShellKind.AXI_STREAM:
-        return AxiStreamShell(network, link.inputs, link.outputs)
+        return AxiStreamShell(network, link.inputs, link.outputs, names=names)
     if shell is ShellKind.WISHBONE:
         return WishboneShell(network, link)
     return SpiShell(network, link) if shell is ShellKind.SPI else network

@@ -10,6 +10,7 @@ from typing import Any
 
 from onnx_hw.assemble.elaborate import CircuitNames, assemble, in_shell, tidy, to_rtlil
 from onnx_hw.assemble.host_link import link_of
+from onnx_hw.assemble.stream_names import stream_names
 from onnx_hw.implement.check_fit import pin_constraints
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.target import DesignTarget
@@ -104,7 +105,7 @@ def _verilog(design: Design, board: VerilogBoard) -> Netlist:
 
     def built(digest: bytes) -> Netlist:
         link = link_of(design, design.clock_mhz, digest)
-        shell = in_shell(design, board.shell, link)
+        shell = in_shell(design, board.shell, link, stream_names(design))
         ports = {
             name: (member.flow.value.lower(), len(getattr(shell, name)))
             for name, member in shell.signature.members.items()

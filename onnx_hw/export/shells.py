@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.assemble.netlist import Netlist
+from onnx_hw.assemble.stream_names import stream_names
 from onnx_hw.export import verilog
 from onnx_hw.export.shell_readme import shell_page
 from onnx_hw.export.test_vectors import FRAMES
@@ -55,6 +57,11 @@ def write_shell(
         return
     module = f"{verilog.module_name(design.network.name)}_{board.shell}"
     link = link_of(design, design.clock_mhz)
+    names = stream_names(design)
+    inputs, outputs = (
+        tuple(replace(port, name=names[port.name]) for port in side) for side in (link.inputs, link.outputs)
+    )
+    renamed = replace(link, inputs=inputs, outputs=outputs)
     try:
         with tempfile.TemporaryDirectory() as work_folder:
             text = verilog.of_rtlil(
@@ -69,17 +76,17 @@ def write_shell(
     facts = {
         "module": module,
         "digest": netlist.link.digest.hex() if netlist.link else "",
-        "inputs": [_facts(port) for port in link.inputs],
-        "outputs": [_facts(port) for port in link.outputs],
+        "inputs": [_facts(port) for port in renamed.inputs],
+        "outputs": [_facts(port) for port in renamed.outputs],
         "input_bytes": link.input_bytes,
         "output_bytes": link.output_bytes,
         "result_bytes": link.result_bytes,
         "window": 1 << netlist.ports["wb_adr_i"][1] if board.shell is ShellKind.WISHBONE else 0,
     }
-    arrays = _frames(design, (link.inputs, link.outputs), (link.input_turns, link.output_turns), frames)
+    arrays = _frames(design, (inputs, outputs), (link.input_turns, link.output_turns), frames)
     texts = {
         f"{module}.v": text,
-        "README.md": shell_page(module, board.shell, link, netlist.ports, design.clock_mhz),
+        "README.md": shell_page(module, board.shell, renamed, netlist.ports, design.clock_mhz),
         "instantiation.v": _instantiation(module, netlist.ports),
         "shell.json": json.dumps(facts, indent=1) + "\n",
         **{name: _bench(name).replace("@MODULE@", module) for name in ("test_shell.py", "requirements.txt")},

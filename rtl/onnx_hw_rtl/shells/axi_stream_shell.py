@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -25,6 +25,7 @@ class AxiStreamShell(Component):
             anything with such ports.
         inputs, outputs: its streams.
         marked: whether ``tlast`` marks the ends of the frames that come; see ``FramesIn``.
+        names: names of streams in the shell's own ports, by their names in the network; they are the same without one.
 
     Ports:
         s_axis_{name}_tdata, _tvalid, _tready, _tlast: each input.
@@ -33,13 +34,20 @@ class AxiStreamShell(Component):
     """
 
     def __init__(
-        self, network: Component, inputs: Sequence[LinkPort], outputs: Sequence[LinkPort], *, marked: bool = True
+        self,
+        network: Component,
+        inputs: Sequence[LinkPort],
+        outputs: Sequence[LinkPort],
+        *,
+        marked: bool = True,
+        names: Mapping[str, str] | None = None,
     ) -> None:
+        self.names = {port.name: port.name for port in (*inputs, *outputs)} | dict(names or {})
         self.network, self.inputs, self.outputs, self.marked = network, tuple(inputs), tuple(outputs), marked
         ports: dict[str, object] = {"wrong": Out(len(self.inputs))}
         for prefix, side, there, back in (("s_axis", self.inputs, In, Out), ("m_axis", self.outputs, Out, In)):
             for port in side:
-                name = f"{prefix}_{port.name}"
+                name = f"{prefix}_{self.names[port.name]}"
                 ports |= {f"{name}_tdata": there(8 * port.beat_bytes), f"{name}_tlast": there(1)}
                 ports |= {f"{name}_tvalid": there(1), f"{name}_tready": back(1)}
         super().__init__(ports)
@@ -79,4 +87,5 @@ class AxiStreamShell(Component):
         return m
 
     def _pins(self, prefix: str, port: LinkPort) -> tuple[Signal, ...]:
-        return tuple(getattr(self, f"{prefix}_{port.name}_t{part}") for part in ("data", "valid", "ready", "last"))
+        name = f"{prefix}_{self.names[port.name]}"
+        return tuple(getattr(self, f"{name}_t{part}") for part in ("data", "valid", "ready", "last"))
