@@ -59,7 +59,8 @@ class SerialTransport:
         import serial
 
         try:
-            wire = serial.Serial(port, self.baud, timeout=0, write_timeout=timeout, exclusive=True)
+            # Also `socket://host:number`: a port behind a network, or of a simulated chip where there are no terminals.
+            wire = serial.serial_for_url(port, self.baud, timeout=0, write_timeout=timeout, exclusive=True)
         except (OSError, ValueError) as error:
             if "ould not exclusively lock" in str(error):
                 reason = "another process uses it"

@@ -63,7 +63,8 @@ def _ended_politely() -> Iterator[None]:
     shell's script, wants us to outlive the terminal (SIGHUP) and its Ctrl-C (SIGINT, which Python leaves alone then).
     SIGTERM ends us there, and every tool with us.
     """
-    signals = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    signals = [getattr(signal, name) for name in names if hasattr(signal, name)]  # Windows has no SIGHUP
 
     def stop(number: int, _frame: object) -> NoReturn:
         raise SystemExit(128 + number)

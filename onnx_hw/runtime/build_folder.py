@@ -9,14 +9,13 @@ each other, in different folders they share the store alone.
 from __future__ import annotations
 
 import errno
-import fcntl  # POSIX only, as is everything that runs the tools
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.runtime.artifact_store import Store, StoredResult, read_entry, share, write_record
 from onnx_hw_tools.process import ToolFailed
+from onnx_hw_tools.user_cache import exclusively
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 
@@ -154,16 +154,11 @@ def opened(path: Path, on_wait: Callable[[], None] = lambda: None, store: Store 
     Raises:
         UserError: it cannot be created or written.
     """
-    with _writing(path):
-        path.mkdir(parents=True, exist_ok=True)
-        place = path.resolve()
-        lock = (place / ".lock").open("w", encoding="utf-8")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_wait()
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with ExitStack() as held:
+        with _writing(path):
+            path.mkdir(parents=True, exist_ok=True)
+            place = path.resolve()
+            held.enter_context(exclusively(place / ".lock", on_wait))
         yield BuildFolder(place, store)
 
 

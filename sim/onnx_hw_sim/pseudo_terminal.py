@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import select
 import threading
-import tty
 from types import TracebackType
 
+from onnx_hw_sim.port_end import port_end
 from onnx_hw_sim.serial_line import BREAK, SerialChip, WireFaults
 
 _SLICE_BITS = 200  # bits of the line that are simulated between two checks of the port
 
 
 class PseudoTerminal:
-    """Port at whose other end a chip is simulated, in a thread of its own.
+    """Port at whose other end a chip is simulated, in a thread of its own; a TCP port where there are no terminals.
 
     Args:
         chip: the chip to simulate; it is closed in the end.
@@ -29,10 +27,8 @@ class PseudoTerminal:
 
     def __init__(self, chip: SerialChip, faults: WireFaults | None = None, idle_cycles: int = 3_000_000) -> None:
         self.chip, self.faults, self.idle_cycles = chip, faults or WireFaults(0), idle_cycles
-        self._master, self._slave = os.openpty()
-        tty.setraw(self._slave)
-        os.set_blocking(self._master, False)
-        self.path = os.ttyname(self._slave)
+        self._end = port_end()
+        self.path = self._end.path
         self.error: Exception | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._pump, name="simulated chip", daemon=True)
@@ -55,11 +51,7 @@ class PseudoTerminal:
         """Close the port and the chip."""
         self._stop.set()
         self._thread.join()
-        for descriptor in (self._master, self._slave):
-            try:
-                os.close(descriptor)
-            except OSError:
-                pass
+        self._end.close()
         self.chip.close()
 
     def _pump(self) -> None:
@@ -69,8 +61,9 @@ class PseudoTerminal:
         try:
             while not self._stop.is_set():
                 resting = quiet > self.idle_cycles and not to and not back
-                select.select([self._master], [], [], 0.02 if resting else 0)
-                arrived = self._read()
+                if resting:
+                    self._end.wait(0.02)
+                arrived = self._end.read()
                 to += self.faults.on(arrived, (BREAK,))
                 if resting and not to:
                     continue
@@ -78,21 +71,7 @@ class PseudoTerminal:
                 del to[:sent]
                 back += bytes(self.faults.on(came))
                 if back:
-                    del back[: self._write(bytes(back))]
+                    del back[: self._end.write(bytes(back))]
                 quiet = 0 if sent or came else quiet + slice_cycles
         except Exception as error:
             self.error = error
-
-    def _read(self) -> bytes:
-        try:
-            return os.read(self._master, 4096)
-        except BlockingIOError:
-            return b""
-        except OSError:  # no program has the other end open
-            return b""
-
-    def _write(self, data: bytes) -> int:
-        try:
-            return os.write(self._master, data)
-        except BlockingIOError:
-            return 0

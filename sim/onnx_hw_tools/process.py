@@ -19,6 +19,9 @@ from typing import Any
 LAST_LINES = 12
 GRACE_SECONDS = 3.0  # between the request to end and the kill
 POLL_SECONDS = 0.01  # between two looks at the running programs
+ENDING_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)  # Windows has no SIGHUP
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def end_tools_of(owner: str) -> None:
         _given_up.add(owner)
         for child in _running.get(owner, ()):
             if child.returncode is None:
-                _signal(child, signal.SIGKILL)
+                _end_group(child, kill=True)
 
 
 def execute(commands: list[Command], *, parallel: int = 1, timeout: float | None = None) -> None:
@@ -156,6 +159,7 @@ def _start(command: Command) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=subprocess.STDOUT,
             process_group=0,  # compilers start children of their own; the group ends as one
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows, for its Ctrl-C
         )
 
 
@@ -163,14 +167,14 @@ def _end(children: list[subprocess.Popen[bytes]]) -> None:
     """Ask every process group to end; after a grace period, kill what is left of it."""
     try:
         for child in children:
-            _signal(child, signal.SIGTERM)
+            _end_group(child, kill=False)
         until = time.monotonic() + GRACE_SECONDS
         while any(map(_runs, children)) and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
     finally:  # also when a second Ctrl-C ends the grace
         with _unbroken():
             for child in children:
-                _signal(child, signal.SIGKILL)  # a group may outlive its first process
+                _end_group(child, kill=True)  # a group may outlive its first process
                 child.wait()
 
 
@@ -190,7 +194,7 @@ def _unbroken() -> Iterator[None]:
     before = {}
     try:
         if threading.current_thread() is threading.main_thread():  # handlers run in no other
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for number in ENDING_SIGNALS:
                 if callable(signal.getsignal(number)):
                     before[number] = signal.signal(number, lambda number, _frame: heard.append(number))
         yield
@@ -201,11 +205,19 @@ def _unbroken() -> Iterator[None]:
             signal.raise_signal(heard[0])
 
 
-def _signal(child: subprocess.Popen[bytes], what: signal.Signals) -> None:
-    try:
-        os.killpg(child.pid, what)
-    except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
-        pass
+def _end_group(child: subprocess.Popen[bytes], *, kill: bool) -> None:
+    """Ask a child and its children to end, or kill them; on Windows, which has no such request, kill them."""
+    if hasattr(os, "killpg"):
+        try:
+            os.killpg(child.pid, signal.SIGKILL if kill else signal.SIGTERM)
+        except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+            pass
+    elif child.poll() is None:
+        try:
+            subprocess.run(("taskkill", "/T", "/F", "/PID", str(child.pid)), capture_output=True, check=False)
+        except OSError:
+            pass
+        child.kill()
 
 
 def _reason(code: int) -> str:

@@ -99,7 +99,7 @@ def find(name: str) -> Tool:
     looked: list[str] = []
     named = os.environ.get(known.variable, "").strip()
     if named:
-        command = tuple(shlex.split(named))
+        command = tuple(word.strip('"') for word in shlex.split(named, posix=os.name == "posix"))
         program = shutil.which(command[0])
         # Silently taking another tool than the one that was asked for would be worse than stopping.
         tool = Tool(name, (program or "", *command[1:]), f"${known.variable}")

@@ -6,7 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -33,11 +33,22 @@ def _private_folder() -> Path:
 
 
 @contextmanager
-def exclusively(lock: Path) -> Iterator[None]:
-    """Hold the lock file ``lock``. It is released when the process ends, however it ends."""
-    import fcntl  # POSIX only, as is everything that runs the tools
+def exclusively(lock: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold the lock file ``lock``. It is released when the process ends, however it ends.
+
+    Args:
+        on_wait: called when another one holds the lock, before waiting for it.
+    """
+    from filelock import FileLock, Timeout
 
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    holder = FileLock(lock)
+    try:
+        holder.acquire(blocking=False)
+    except Timeout:
+        on_wait()
+        holder.acquire()
+    try:
         yield
+    finally:
+        holder.release()

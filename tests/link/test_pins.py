@@ -56,6 +56,16 @@ def test_every_frame_comes_back(folder: Path, share: float) -> None:
         assert not share or (faults.hit and d.session.faults != type(d.session.faults)())
 
 
+def test_a_tcp_port_where_the_system_has_no_terminals(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "openpty")
+    with PseudoTerminal(simulated(folder)) as port:
+        assert port.path.startswith("socket://127.0.0.1:")
+        for _ in range(2):  # a second program, after the first has hung up
+            with Chip(port.path, baud=BAUD, digest=LINK.digest, timeout=20) as d:
+                assert [result.beats for result in d.stream(FRAMES[:4])] == [sums(LINK, each) for each in FRAMES[:4]]
+        assert port.error is None
+
+
 def test_a_host_that_dies_in_mid_frame_leaves_nothing_behind(folder: Path) -> None:
     with PseudoTerminal(simulated(folder)) as port:
         for part in (FRAMES[:3], FRAMES[3:6]):

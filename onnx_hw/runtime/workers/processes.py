@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import multiprocessing
 import os
 import signal
@@ -76,6 +77,9 @@ def _end_with_parent() -> None:
     if parent is not None and main is not None:
         wait([parent.sentinel])
         for _ in range(3):  # where Python ignores exceptions, in `__del__` say, one may come to nothing
-            signal.pthread_kill(main, signal.SIGTERM)  # that thread: it may wait for work, and has to wake up
+            if hasattr(signal, "pthread_kill"):
+                signal.pthread_kill(main, signal.SIGTERM)  # that thread: it may wait for work, and has to wake up
+            else:  # Windows
+                _thread.interrupt_main(signal.SIGTERM)
             time.sleep(PATIENCE)
         os._exit(128 + signal.SIGTERM)
