@@ -1,15 +1,55 @@
 """onnx-hw: an ONNX model in, a proven FPGA bitstream out.
 
-The pipeline, as functions to call from Python, is ``onnx_hw.flow``; the command line is ``onnx_hw.cli.cli``.
-Importing this package loads neither.
+    build = onnx_hw.build("model.onnx", board="icebreaker", calibration={"x": x_train})
+    network = onnx_hw.quantize("model.onnx", {"x": x_train})
+
+``onnx_hw.flow`` has the pipeline step by step; the command line is ``onnx_hw.cli.cli``. Importing this package loads
+none of them: each name is imported when it is used for the first time.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0.dev0"
+from onnx_hw.messages.version import __version__
+
+if TYPE_CHECKING:  # for editors and type checkers; ``__getattr__`` does the same at run time
+    from onnx_hw import flow as flow
+    from onnx_hw.api.build import build as build
+    from onnx_hw.api.quantize import quantize as quantize
+    from onnx_hw.api.quantized_model import QuantizedModel as QuantizedModel
+    from onnx_hw.commands.build import Build as Build
+    from onnx_hw.messages.errors import UserError as UserError
+
+__all__ = ["Build", "QuantizedModel", "UserError", "__version__", "build", "flow", "quantize"]
+
+_HOMES = {
+    "Build": "onnx_hw.commands.build",
+    "QuantizedModel": "onnx_hw.api.quantized_model",
+    "UserError": "onnx_hw.messages.errors",
+    "build": "onnx_hw.api.build",
+    "quantize": "onnx_hw.api.quantize",
+}
+"""Modules of the names that are imported when they are used."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name of the package, or its module ``flow``, when it is used for the first time."""
+    if name == "flow":
+        return importlib.import_module("onnx_hw.flow")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'onnx_hw' has no attribute {name!r}; it has {', '.join(__all__)}")
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for completion in an editor or a notebook."""
+    return sorted({*globals(), *__all__})
+
 
 _SIBLINGS = {
     "onnx_hw_rtl": "rtl",

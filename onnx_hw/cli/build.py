@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from onnx_hw import __version__
 from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, STORE, VERBOSE
 from onnx_hw.cli.quantize_options import how_to_quantize
 from onnx_hw.cli.read_options import how_to_read
 from onnx_hw.cli.schedule_options import schedule_options
 from onnx_hw.cli.session import CliSession
+from onnx_hw.messages.version import __version__
 from onnx_hw.runtime.options import SEEDS, BuildOptions, QuantizeOptions, ReadOptions
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage

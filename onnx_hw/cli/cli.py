@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import click
 
-from onnx_hw import __version__
 from onnx_hw.cli.boards import boards
 from onnx_hw.cli.build import build
 from onnx_hw.cli.cache import cache
@@ -20,6 +19,7 @@ from onnx_hw.cli.run import run
 from onnx_hw.cli.session import CliSession, CommandLine
 from onnx_hw.cli.verify import verify
 from onnx_hw.messages.errors import ExitCode
+from onnx_hw.messages.version import __version__
 
 
 @click.group(cls=CommandLine, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})

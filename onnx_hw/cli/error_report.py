@@ -12,10 +12,10 @@ from pathlib import Path
 
 import click
 
-from onnx_hw import __version__
 from onnx_hw.messages.errors import ExitCode, Problem
 from onnx_hw.messages.text import did_you_mean, legible
 from onnx_hw.messages.translate_error import as_user_error
+from onnx_hw.messages.version import __version__
 
 TRACEBACK_FILE = "traceback.txt"
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from onnx_hw import __version__
 from onnx_hw.cli.arguments import CALIBRATION, FILE, JOBS, MODEL, SCHEDULER, STORE
 from onnx_hw.cli.quantize_options import OUTPUT, PRECISION
 from onnx_hw.cli.read_options import how_to_read
 from onnx_hw.cli.session import CliSession
+from onnx_hw.messages.version import __version__
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, OutputKind, QuantizeOptions, ReadOptions
 from onnx_hw.runtime.stage import Stage
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnx_hw import __version__
+from onnx_hw.messages.version import __version__
 
 if TYPE_CHECKING:
     from onnx_hw_tools.tools import Tool

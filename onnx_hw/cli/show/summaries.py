@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from onnx_hw import __version__
 from onnx_hw.cli.show.outputs_table import outputs_text
+from onnx_hw.messages.version import __version__
 from onnx_hw.report.fact import Fact
 
 if TYPE_CHECKING:

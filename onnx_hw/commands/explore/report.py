@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from onnx_hw import __version__
 from onnx_hw.commands.explore.row import ENDED, ExploreRow, State
 from onnx_hw.messages.html import figures, render
 from onnx_hw.messages.text import to_json
+from onnx_hw.messages.version import __version__
 
 if TYPE_CHECKING:
     from onnx_hw.commands.explore.result import Explored

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onnx_hw import __version__
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.implement import route, synthesize
 from onnx_hw.messages.errors import user_error
+from onnx_hw.messages.version import __version__
 from onnx_hw.runtime.artifact_store import Store, write_record
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw.runtime.stage import Stage

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw import __version__
 from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
+from onnx_hw.messages.version import __version__
 from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, streams_of
 from onnx_hw.prove.circuit.rom_contents import NAMES, RomContents, decode
 from onnx_hw.prove.circuit.stalls import SEED

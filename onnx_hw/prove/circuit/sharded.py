@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw import __version__
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.translate_error import as_user_error
+from onnx_hw.messages.version import __version__
 from onnx_hw.prove.circuit.check_run import PlannedRun, Run, expect, simulate_together
 from onnx_hw.prove.circuit.engines import build_simulator
 from onnx_hw.prove.circuit.stalls import SEED, Stall, freeze_output, full_rate, random_stall, starve_input

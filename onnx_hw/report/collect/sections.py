@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw import __version__
 from onnx_hw.assemble.elaborate import module_names
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.implement.route import RouteResult
@@ -17,6 +16,7 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ir.mac_counts import macs_of_circuit
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.text import short
+from onnx_hw.messages.version import __version__
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
