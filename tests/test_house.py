@@ -31,6 +31,7 @@ FILES_IN_A_FOLDER = 30
 
 
 FLOORS = (
+    ("api",),
     ("cli",),
     ("commands",),
     ("export",),

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -28,8 +29,9 @@ def python(code: str, path: list[Path]) -> subprocess.CompletedProcess[str]:
     """Run code with ``path`` before everything installed, and without the current folder."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
     return subprocess.run(
-        [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+        [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False,
+        cwd=CHECKOUT,
+    )  # fmt: skip
 
 
 def put(target: Path, name: str) -> None:
@@ -63,11 +65,28 @@ def test_a_mixture_is_refused_with_both_places(site):
 
 def test_importing_is_quick():
     """Neither the package nor the command line waits for numpy, ONNX or Amaranth."""
-    slow = "{'numpy', 'google.protobuf', 'amaranth', 'onnx_hw.flow'}"
+    slow = "{'numpy', 'google.protobuf', 'amaranth', 'click', 'rich', 'torch', 'onnx', 'onnx_hw.flow', 'onnx_hw.api'}"
     checkout = [CHECKOUT / folder for folder in PARTS.values()]
-    for module in ("onnx_hw", "onnx_hw.cli.cli"):
+    for module, wanted in (("onnx_hw", []), ("onnx_hw.cli.cli", ["click", "rich"])):
         done = python(f"import sys, {module}; print(sorted({slow} & set(sys.modules)))", checkout)
-        assert done.stdout == "[]\n", done.stderr
+        assert done.stdout == f"{wanted}\n", done.stderr
+
+
+def test_public_names_are_functions_whatever_was_imported():
+    """A module of the same name would take a function's place as soon as somebody imports it."""
+    code = """
+import importlib, pkgutil, onnx_hw
+before = dir(onnx_hw)
+for module in pkgutil.walk_packages(onnx_hw.__path__, "onnx_hw."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+network = onnx_hw.quantize("examples/digits/digits.onnx")
+build = onnx_hw.build(network, out=OUT, stop_after="read")
+print(set(onnx_hw.__all__) <= set(before), type(network).__name__, build.report.model.name, onnx_hw.flow.__name__)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        done = python(code.replace("OUT", repr(folder)), [CHECKOUT / folder for folder in PARTS.values()])
+    assert done.stdout == "True QuantizedModel digits onnx_hw.flow\n", done.stderr
 
 
 def test_the_module_is_the_command():

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.commands.build_stages import BuildState
 from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
+from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
+from onnx_hw.messages.html import render_value
 from onnx_hw.messages.text import printable
 from onnx_hw.onnx.load.read import read as read_onnx
 from onnx_hw.prove.circuit import prove as simulation
 from onnx_hw.report.collect import sections
 from onnx_hw.report.html.page import PAGE, notebook, page
+from onnx_hw.report.html.page import verdict as page_verdict
 from onnx_hw.report.model import Report
 from onnx_hw.runtime.artifact_store import user_store
 from onnx_hw.runtime.build_folder import opened
@@ -31,6 +35,36 @@ DOCTOR = "`onnx-hw doctor` shows which programs are taken, and why"
 
 
 @dataclass(frozen=True)
+class Bitstream:
+    """File that configures a chip. ``open`` and ``pathlib`` take it for its path.
+
+    Attributes:
+        path: the file, in the folder of its build.
+        board: name of the board or chip.
+    """
+
+    path: Path
+    board: str
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "file": str(self.path),
+            "size": f"{self.path.stat().st_size:,} bytes",
+            "onto the board": f"onnx-hw program {self.path.parent}",
+        }
+
+    def __repr__(self) -> str:
+        file, size, _ = self._facts().values()
+        return printable(f"Bitstream {file}, {size}, for {self.board}")
+
+    def _repr_html_(self) -> str:
+        return render_value(f"Bitstream for {self.board}", self._facts())
+
+
+@dataclass(frozen=True)
 class Build:
     """Files of a build, and its report.
 
@@ -38,14 +72,25 @@ class Build:
         folder: folder with everything that was written.
         report: content of ``report.json``.
         exit_code: OK, or DOES_NOT_FIT where a clock or a rate that was asked for is missed.
+        network: the integer network; None where the build stopped before it.
+        design: the network with every choice made; None where the build stopped before it.
     """
 
     folder: Path
     report: Report
     exit_code: ExitCode = ExitCode.OK
+    network: Network | None = field(default=None, compare=False)
+    design: Design | None = field(default=None, compare=False)
+
+    @property
+    def bitstream(self) -> Bitstream | None:
+        """The file that configures the chip; None where the build stopped before it."""
+        name = self.report.files.get("bitstream")
+        return None if name is None else Bitstream(self.folder / name, self.report.board.name)
 
     def __repr__(self) -> str:
-        return printable(f"Build {self.report.model.name} for {self.report.board.name} in {self.folder}")
+        verdict = page_verdict(self.report).sentence
+        return printable(f"Build {self.report.model.name} for {self.report.board.name} in {self.folder}: {verdict}")
 
     def _repr_html_(self) -> str:
         return notebook(self.report)
@@ -107,7 +152,8 @@ def _finish(work: BuildState, options: BuildOptions) -> Build:
     report = work.account.report
     work.folder.write("report.json", report.to_json())
     work.folder.write(PAGE, page(report))
-    return Build(options.folder, report, ExitCode.OK if _keeps_word(work) else ExitCode.DOES_NOT_FIT)
+    code = ExitCode.OK if _keeps_word(work) else ExitCode.DOES_NOT_FIT
+    return Build(options.folder, report, code, getattr(work, "network", None), getattr(work, "design", None))
 
 
 def _keeps_word(work: BuildState) -> bool:

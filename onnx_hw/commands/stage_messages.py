@@ -43,7 +43,7 @@ def quantization_warnings(
     if unsure := [name for name, span in quantized.ranges.items() if span.saturation > span.rounding]:
         message = f"{len(unsure)} of {len(quantized.ranges)} values are expected to lose more to saturation than to"
         hint = "give more samples with --calibration, like the data"
-        yield f"{message} rounding, `{short(unsure[0])}` first", hint
+        yield f"{message} rounding, {short(unsure[0])} first", hint
 
 
 def quantization_fact(quantized: Quantized, samples: int) -> str:

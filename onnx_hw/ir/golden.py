@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,13 +41,17 @@ def trace(network: Network, integers: Mapping[str, np.ndarray]) -> dict[str, np.
 
 
 def outputs_of(
-    network: Network, integers: Mapping[str, np.ndarray], frames: Mapping[str, np.ndarray]
+    network: Network,
+    integers: Mapping[str, np.ndarray],
+    frames: Mapping[str, np.ndarray],
+    observe: Callable[[str, Any], None] | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the graph's outputs, in the model's own names and dtypes, from the integers that left the hardware.
 
     Args:
         integers: by hardware output tensor, (frames, height, width, channels).
         frames: what went in, for a tail that also reads graph inputs, and for outputs that do not pass the hardware.
+        observe: called with name and array of every value of the tail, frame after frame.
 
     Returns:
         by graph output, (frames, *shape of the output).
@@ -60,7 +64,8 @@ def outputs_of(
             elements = integers[boundary.tensor][k].astype(boundary.onnx_dtype)
             values[boundary.onnx_name] = boundary.host_order.leaving(elements)
         if tail is not None:
-            values |= reference.run(tail, {value.name: values[value.name] for value in tail.graph.inputs})
+            tail_inputs = {value.name: values[value.name] for value in tail.graph.inputs}
+            values |= reference.run(tail, tail_inputs, observe=observe)
         each.append({name: values[name] for name in network.results})
     return stack_outputs(each)
 

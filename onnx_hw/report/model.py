@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from onnx_hw.messages.text import to_json
+from onnx_hw.messages.html import render_value
+from onnx_hw.messages.text import printable, to_json
 from onnx_hw.report.build_request import BuildRequest, plain
 from onnx_hw.report.directed_vectors import DirectedVectorsSection
 from onnx_hw.report.losses import Loss
@@ -311,7 +312,7 @@ class Synthesis:
     critical_path: Annotated[tuple[str, ...], "registers at both ends of the slowest path: core and signal"] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """Report of a build."""
 
@@ -346,6 +347,30 @@ class Report:
     )
     seconds: Annotated[Mapping[str, float], "stage to its duration in seconds"] = field(default_factory=dict)
     tools: Annotated[Mapping[str, str], "program to its version"] = field(default_factory=dict)
+
+    def _facts(self) -> dict[str, str]:
+        """Return what a build is asked about first, by name, as far as it is known."""
+        facts = {"model": self.model.name, "board": self.board.name}
+        if self.accuracy is not None:
+            accuracy = self.accuracy
+            facts["accuracy"] = (
+                f"{accuracy.golden:.2%} of {accuracy.samples:,} samples, the model {accuracy.reference:.2%}"
+            )
+        if self.design is not None:
+            limits = [self.design.frames_per_second, *([self.serial.frames_per_second] if self.serial else [])]
+            facts["speed"] = f"{min(limits):,.0f} frames a second"
+        if self.synthesis is not None:
+            clock = "" if self.synthesis.fmax_mhz is None else f", {self.synthesis.fmax_mhz:.1f} MHz"
+            facts["chip"] = f"{self.synthesis.lut4:,} look-up tables{clock}"
+        if self.failure is not None:
+            facts["failed in"] = self.failure.stage
+        return facts
+
+    def __repr__(self) -> str:
+        return printable(f"Report({', '.join(f'{name}: {fact}' for name, fact in self._facts().items())})")
+
+    def _repr_html_(self) -> str:
+        return render_value(f"Report of {self.model.name}", self._facts())
 
     def to_json(self) -> str:
         """Return the text of ``report.json``: keys in the order of this file, NaN and infinities refused."""

@@ -1,0 +1,59 @@
+"""Options of the pipeline from the keywords of a Python caller."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from numpy.typing import ArrayLike
+
+from onnx_hw.messages.errors import user_error
+from onnx_hw.runtime.options import OutputKind, QuantizeOptions
+
+GivenSamples: TypeAlias = "Mapping[str, ArrayLike] | ArrayLike | str | os.PathLike[str]"
+"""Samples of a Python caller: arrays by graph input, the array of the only input, or the path of a file or folder."""
+
+KINDS = ("weights", "data")
+"""Kinds of integers whose bits can be set apart."""
+
+
+def quantize_options(
+    bits: int | Mapping[str, int] | None,
+    precision: str | os.PathLike[str] | None,
+    sqnr: float | None,
+    accuracy_loss: float | None,
+    output_kind: OutputKind | str | None,
+) -> QuantizeOptions:
+    """Return the options of quantization.
+
+    Args:
+        bits: bits of weights and data alike, or by ``weights`` and ``data``; None for the default.
+        precision: TOML file with the bits of single layers and values.
+        sqnr: goal in dB.
+        accuracy_loss: goal in percentage points.
+        output_kind: kind of the outputs of the hardware.
+
+    Raises:
+        UserError: they contradict each other, or one of them has no meaning.
+    """
+    widths = dict(bits) if isinstance(bits, Mapping) else dict.fromkeys(KINDS, bits)
+    wrong = [name for name in widths if name not in KINDS]
+    numbers = all(bits is None or (isinstance(bits, int) and not isinstance(bits, bool)) for bits in widths.values())
+    if wrong or not numbers:
+        raise user_error(
+            "argument",
+            f"the bits must be a whole number, or whole numbers for `weights` and `data`, not {bits!r}",
+            where="bits",
+            hint='bits=8, or bits={"weights": 4, "data": 8}',
+            stage="arguments",
+        )
+    return QuantizeOptions(
+        output=output_kind,  # type: ignore[arg-type]  # may be a text; an unknown one is refused there
+        weights=widths.get("weights"),
+        data=widths.get("data"),
+        precision=None if precision is None else Path(precision),
+        sqnr=sqnr,
+        accuracy_loss=accuracy_loss,
+    )

@@ -1,0 +1,57 @@
+"""Errors and warnings of the Python functions name keywords, and every option of the command line is one."""
+
+import inspect
+
+import pytest
+
+import onnx_hw
+from onnx_hw.api.keywords import OPTIONS, in_keywords
+from onnx_hw.cli.build import build as command
+
+OF_THE_TERMINAL = {"as_json", "verbose"}
+RENAMED = {"no_gate_level": "gate_level", "output": "output_kind"}
+
+
+@pytest.mark.parametrize(
+    ("said", "keyword"),
+    [
+        ("`--multipliers 3` fits: 3 lanes", "`multipliers=3` fits: 3 lanes"),
+        ("`--board icebreaker` fits", '`board="icebreaker"` fits'),
+        ("without --multipliers, `--fps 12.5` fits", "without multipliers, `fps=12.5` fits"),
+        ("(--multipliers)", "(multipliers)"),
+        ("--clock", "clock_mhz"),
+        ("--bits weights=12 loses less", 'bits={"weights": 12} loses less'),
+        ("`--bits weights=4,data=4`", '`bits={"weights": 4, "data": 4}`'),
+        ("give real samples with --calibration", "give real samples with calibration"),
+        ("`--no-gate-level`", "`gate_level=False`"),
+        ("build it without --stop-after", "build it without stop_after"),
+        ("--dim NAME=NUMBER", 'dimensions={"NAME": NUMBER}'),
+        ("`onnx-hw program DIR --flash` writes it", "`onnx-hw program DIR --flash` writes it"),
+        ("each of --bits and --sqnr sets the bits", "each of bits and sqnr sets the bits"),
+    ],
+)
+def test_options_become_keywords(said: str, keyword: str) -> None:
+    assert in_keywords(said) == keyword
+
+
+def test_every_option_of_the_command_is_a_keyword() -> None:
+    """A new option of ``onnx-hw build`` is a new keyword of ``onnx_hw.build``, typed and described."""
+    options = {RENAMED.get(str(option.name), str(option.name)) for option in command.params} - OF_THE_TERMINAL
+    parameters = inspect.signature(onnx_hw.build).parameters
+    described = inspect.getdoc(onnx_hw.build) or ""
+    assert options <= set(parameters)
+    for name in options:
+        assert f"\n    {name}: " in described, name
+
+
+@pytest.mark.parametrize("function", [onnx_hw.build, onnx_hw.quantize])
+def test_every_keyword_has_a_type(function: object) -> None:
+    for parameter in inspect.signature(function).parameters.values():
+        assert parameter.annotation is not inspect.Parameter.empty
+        assert parameter.kind is not inspect.Parameter.VAR_KEYWORD
+
+
+def test_options_that_are_translated_exist() -> None:
+    """But for those that another branch of the command may bring."""
+    known = {name.removeprefix("--") for option in command.params for name in option.opts}
+    assert OPTIONS - known <= {"output", "output-kind", "random-calibration", "cut-at"}

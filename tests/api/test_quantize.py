@@ -1,0 +1,105 @@
+"""``onnx_hw.quantize``: a function of arrays that computes what the circuit will compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import onnx
+import onnx_hw
+from onnx_hw.ir import golden
+from support.fixture_paths import EXAMPLES
+from support.tiny_float_model import IMAGES, tiny_float_model
+
+MODEL = tiny_float_model()
+
+
+@pytest.fixture(scope="module")
+def network() -> onnx_hw.QuantizedModel:
+    return onnx_hw.quantize(MODEL, {"image": IMAGES}, bits=8)
+
+
+def by_onnxruntime(*outputs: str) -> list[np.ndarray]:
+    """What onnxruntime computes for every image: inner values, too."""
+    model = tiny_float_model()
+    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in outputs)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    each = [session.run(list(outputs), {"image": image[np.newaxis]}) for image in IMAGES]
+    return [np.concatenate(parts) for parts in zip(*each, strict=True)]
+
+
+def test_outputs_have_names_dtypes_and_units_of_the_model(network: onnx_hw.QuantizedModel) -> None:
+    outputs = network(IMAGES)
+    assert isinstance(outputs, dict) and list(outputs) == ["probabilities"]
+    assert outputs["probabilities"].dtype == np.float32
+    (wanted,) = by_onnxruntime("probabilities")
+    np.testing.assert_allclose(outputs["probabilities"], wanted, atol=0.02)
+    exact = golden.run(network.network, {"image": IMAGES[:, np.newaxis]})["probabilities"]
+    np.testing.assert_array_equal(outputs["probabilities"], exact[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("x", "shape"),
+    [
+        (IMAGES, (40, 3)),
+        (IMAGES[:1], (1, 3)),
+        (IMAGES[:, np.newaxis], (40, 1, 3)),
+        (IMAGES[0], (3,)),
+        ({"image": IMAGES}, (40, 3)),
+        ({"image": IMAGES[0]}, (3,)),
+    ],
+)
+def test_outputs_are_stacked_as_the_samples_are(network: onnx_hw.QuantizedModel, x: object, shape: object) -> None:
+    assert network(x)["probabilities"].shape == shape
+
+
+def test_samples_are_converted_with_a_note_or_refused(network: onnx_hw.QuantizedModel) -> None:
+    expected = network(IMAGES)["probabilities"]
+    for x in (IMAGES.astype(np.float64), IMAGES.tolist()):
+        with pytest.warns(UserWarning, match="float32"):
+            np.testing.assert_array_equal(network(x)["probabilities"], expected)
+    with pytest.raises(onnx_hw.UserError, match="leaves open which ones"):
+        network((IMAGES * 255).astype(np.uint8))
+    with pytest.raises(onnx_hw.UserError, match=r"`image`, float \[1,1,4,4\]"):
+        network({"picture": IMAGES})
+
+
+def test_real_numbers_of_every_tensor(network: onnx_hw.QuantizedModel) -> None:
+    """Values of the model have its names and its layout, and are near what onnxruntime computes for them."""
+    traced = network.trace(IMAGES)
+    assert next(iter(traced)) == "image" and list(traced)[-1] == "probabilities"
+    for name, wanted in zip(("features", "logits"), by_onnxruntime("features", "logits"), strict=True):
+        assert traced[name].shape[2:] == wanted.shape[1:]
+        np.testing.assert_allclose(traced[name][:, 0], wanted, atol=0.05)
+    assert 0 < np.abs(traced["image"][:, 0] - IMAGES).max() < 0.01  # on the grid of its integers
+    np.testing.assert_array_equal(traced["probabilities"][:, 0], network(IMAGES)["probabilities"])
+
+
+def test_integers_of_every_tensor(network: onnx_hw.QuantizedModel) -> None:
+    traced, real = network.trace(IMAGES, integers=True), network.trace(IMAGES)
+    assert len(traced) >= len(network.network.tensors)
+    assert all(array.dtype == np.int64 and len(array) == len(IMAGES) for array in traced.values())
+    grid = network.network.grids["image/int8"]
+    stands_for = [[float(grid.real(int(number))) for number in image.reshape(-1)] for image in traced["image/int8"]]
+    np.testing.assert_allclose(real["image"].reshape(len(IMAGES), -1), stands_for)
+
+
+def test_a_model_with_integers_of_its_own_needs_no_samples() -> None:
+    network = onnx_hw.quantize(EXAMPLES / "digits" / "digits.onnx")
+    with np.load(EXAMPLES / "digits" / "digits_test.npz") as test:
+        images, labels = test["image"][:60, 0], test["labels"][:60]
+    outputs = network({"image": images, "labels": labels})
+    assert outputs.labels is not None and (outputs["probabilities"].argmax(axis=1) == outputs.labels).mean() > 0.9
+    with pytest.raises(onnx_hw.UserError, match="a scheme is for a model that lacks integers"):
+        onnx_hw.quantize(EXAMPLES / "digits" / "digits.onnx", bits=4)
+
+
+def test_fewer_bits_and_goals() -> None:
+    narrow = onnx_hw.quantize(MODEL, IMAGES, bits={"weights": 3, "data": 4})
+    assert "4 bits" in repr(narrow) and "image: float[1,1,4,4] → probabilities" in repr(narrow)
+    assert "conv" in narrow._repr_html_()
+    with pytest.raises(onnx_hw.UserError, match="2 to 16 bits, not 20"):
+        onnx_hw.quantize(MODEL, IMAGES, bits=20)
+    with pytest.raises(onnx_hw.UserError, match="calibration"):
+        onnx_hw.quantize(MODEL)
