@@ -14,6 +14,7 @@ from onnx_hw.lower.values.constant import QuantizedConstant
 from onnx_hw.lower.values.real import Real
 from onnx_hw.lower.values.stream_numbers import StreamNumbers
 from onnx_hw.messages.errors import Problem
+from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Node
 
 INTEGER_TYPES = {f"{sign}int{bits}": Int(bits, signed=not sign) for bits in (2, 4, 8, 16) for sign in ("", "u")}
@@ -86,6 +87,11 @@ class Builder(NetworkBuilder):
         if plain is None:
             return None
         return np.array(fractions(plain), dtype=object).reshape(plain.shape)
+
+    def is_read(self, name: str) -> bool:
+        """Return whether a node reads an ONNX value, or the graph returns it."""
+        outputs = {value.name for value in self.graph.outputs}
+        return name in outputs or any(name in names_read(node) for node in self.graph.nodes)
 
     # ---- inputs of a node -----------------------------------------------------------------------------------------
 

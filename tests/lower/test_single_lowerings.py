@@ -101,6 +101,23 @@ def test_only_a_dropout_can_be_in_training(old: bool) -> None:
         reshape(asked, training)
 
 
+def test_a_mask_that_nobody_reads_is_no_obstacle() -> None:
+    """Converters of old models write the mask of every Dropout."""
+    values: dict[str, Real] = {}
+    asked = builder(
+        shape=lambda name: (4,),
+        constants={},
+        constant=lambda name: None,
+        values=values,
+        elements=lambda node, partial: real((2, 2)),
+        is_read=lambda name: name == "read",
+    )
+    reshape(asked, Node("n", "Dropout", "", 7, ("x",), ("y", "mask"), {}))
+    assert values["y"].shape == (4,)
+    with pytest.raises(Obstacle, match="mask"):
+        reshape(asked, Node("n", "Dropout", "", 7, ("x",), ("y", "read"), {}))
+
+
 def test_elements_that_are_all_there_take_no_core() -> None:
     value = real((2, 3))
     turned = NetworkBuilder.placed(builder(), value, np.arange(6).reshape(2, 3).T, node("Transpose"))

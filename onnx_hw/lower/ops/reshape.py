@@ -31,9 +31,9 @@ def _check_dropout(builder: Builder, node: Node) -> None:
     """Check that a Dropout changes nothing, as after training.
 
     Raises:
-        Obstacle: The Dropout is in training mode, or has a mask as an output.
+        Obstacle: The Dropout is in training mode, or its mask is read.
     """
-    if len(node.outputs) > 1 and node.outputs[1]:
+    if len(node.outputs) > 1 and node.outputs[1] and builder.is_read(node.outputs[1]):
         raise Obstacle("dropout-mask", "the mask of a Dropout cannot be an output in hardware")
     if node.version < 7:
         training = not node.attributes.get("is_test", 0)
