@@ -10,7 +10,7 @@ from onnx.shape_inference import infer_shapes
 from onnx_hw import flow
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.runtime.options import ReadOptions
-from support.onnx_files import checked, codes, make_node, model, value, warned, write
+from support.onnx_files import TensorProto, checked, codes, make_graph, make_node, model, tensor, value, warned, write
 
 
 def pooling(random: np.random.Generator, *, batch: int | str = 1):
@@ -94,17 +94,44 @@ def test_a_name_within_the_graph_is_no_promise(tmp_path, name):
     if name != "N":
         content.graph.input[0].CopyFrom(value("x", (8, 4)))
         report = checked(tmp_path, content)
-        assert report.valid and warned(report) == ["dimension-contradicts", "dimension-contradicts"]
+        assert report.valid and warned(report) == ["dimension-contradicts"]
         assert not checked(tmp_path, content, strict=True).valid
     read = flow.read(write(tmp_path, content), ReadOptions(dimensions={"N": 2}))
     (y,) = read.graph.outputs
     assert y.shape == ((8, 1) if name == "N" else (32, 1))
 
 
-def test_names_of_outputs_are_promises(tmp_path):
+def test_a_name_of_two_lengths_is_a_warning(tmp_path):
+    """Exporters give one name to two dimensions of outputs; the shapes are those of the computation."""
     nodes = [make_node("Relu", ["x"], ["y"]), make_node("Relu", ["u"], ["t"]), make_node("Relu", ["t"], ["v"])]
     inputs, outputs = [value("x"), value("u", (3,))], [value("y", ("M",)), value("v", ("M",))]
-    assert codes(checked(tmp_path, model(nodes, inputs=inputs, outputs=outputs))) == ["validate:dimension-contradicts"]
+    content = model(nodes, inputs=inputs, outputs=outputs)
+    report = checked(tmp_path, content)
+    assert report.valid and warned(report) == ["dimension-contradicts"] and "2" in report.warnings[0].message
+    assert codes(checked(tmp_path, content, strict=True)) == ["validate:dimension-contradicts"]
+    read = flow.read(write(tmp_path, content))
+    assert [v.shape for v in read.graph.outputs] == [(2,), (3,)]
     described = model(nodes, inputs=inputs, outputs=[value("y", ("M",)), value("v")], values=[value("t", ("M",))])
     described.graph.output[1].CopyFrom(value("v", (3,)))
     assert warned(checked(tmp_path, described)) == ["dimension-contradicts"]
+
+
+def test_the_name_of_an_input_at_another_length(tmp_path):
+    """The batch's name, given to another dimension of an output or of a branch: binding it must not bind these."""
+    branch = make_graph([make_node("Flatten", ["x"], ["b"], axis=0)], "branch", [], [value("b", ("N", "N"))])
+    nodes = [
+        make_node("If", ["c"], ["flat"], then_branch=branch, else_branch=branch),
+        make_node("Transpose", ["flat"], ["turned"], perm=[1, 0]),
+        make_node("Relu", ["turned"], ["y"]),
+    ]
+    content = model(
+        nodes,
+        inputs=[value("x", ("N", 4))],
+        outputs=[value("y", ("N", 1)), value("flat", (1, "N"))],
+        constants=[tensor("c", TensorProto.BOOL, (), [True])],
+    )
+    report = checked(tmp_path, content)
+    assert report.valid and warned(report) == ["dimension-contradicts"]
+    read = flow.read(write(tmp_path, content), ReadOptions(dimensions={"N": 2}))
+    assert [v.shape for v in read.graph.inputs] == [(2, 4)]
+    assert [v.shape for v in read.graph.outputs] == [(8, 1), (1, 8)]

@@ -103,14 +103,6 @@ REFUSED = {
         relu(inputs=[value("x", ("N", 2))], outputs=[value("y", ("N", 3))]),
         "declared-shape",
     ),
-    "one name for two lengths": (
-        model(
-            [make_node("Relu", ["x"], ["y"]), make_node("Relu", ["u"], ["v"])],
-            inputs=[value("x"), value("u", (3,))],
-            outputs=[value("y", ("N",)), value("v", ("N",))],
-        ),
-        "dimension-contradicts",
-    ),
     "branch outputs counted": (
         model(
             [

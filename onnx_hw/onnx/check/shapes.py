@@ -35,11 +35,27 @@ class OpenDimension:
     numbers: tuple[int, int]
 
 
-def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
-    """Report impossible shapes; return the shape of every value of the main graph for which one was inferred."""
+@dataclass(frozen=True)
+class InferredShapes:
+    """Result of inference for all numbers that open dimensions can stand for.
+
+    Attributes:
+        shapes: shape of every value of the main graph for which one was inferred.
+        ambiguous: dimension names that stand for two lengths, somewhere in the model.
+    """
+
+    shapes: Mapping[str, Shape]
+    ambiguous: frozenset[str]
+
+
+def check_shapes(model: Model, findings: Findings) -> InferredShapes:
+    """Report impossible shapes, and dimension names that stand for two lengths.
+
+    The latter are a warning: exporters write them, and runtimes read a name as a description.
+    """
     opened = _open_dimensions(model.graph)
     if len(opened) > _MAX_OPEN_DIMENSIONS:
-        return {}
+        return InferredShapes({}, frozenset())
     problems: list[Problem] = []
     first = _infer_types(_trial(model.graph, opened, 0), {}, problems)
     second = _infer_types(_trial(model.graph, opened, 1), {}, []) if opened else first
@@ -47,8 +63,8 @@ def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
         # What fails with trial numbers may succeed with others; "type-declared" is reported below, for all numbers.
         if not opened and problem.stage == "validate" and problem.code != "type-declared":
             findings.must(problem.code, problem.message, problem.where, problem.hint)
-    promises = model.ir_version > 3  # before that, a name meant one number within a declaration only
-    lengths: dict[str, tuple[int, str, bool]] = {}
+    lengths = {variable.name: (variable.numbers, "the inputs") for variable in opened if variable.name is not None}
+    ambiguous: set[str] = set()
     for graph, one, other in zip(_graphs(model.graph), first, second, strict=True):
         shapes = {
             name: _merge_trials(tensor_type.shape, other[name].shape, opened)
@@ -61,11 +77,13 @@ def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
                 findings.should(code, message, where, "older shape inference counts a window that ceil_mode leaves out")
             else:
                 findings.must(code, message, where)
-        for promised, code, message, where in _wrong_names(graph, shapes, lengths):
-            (findings.must if promised and promises else findings.should)(code, message, where)
+        for dimension, message, where in _ambiguous_names(graph, one, other, lengths):
+            if dimension not in ambiguous:
+                findings.should("dimension-contradicts", message, where, "the shapes are inferred without this name")
+            ambiguous.add(dimension)
         if graph is model.graph:
             main_shapes = shapes
-    return main_shapes
+    return InferredShapes(main_shapes, frozenset(ambiguous))
 
 
 def _graphs(graph: Graph) -> Iterator[Graph]:
@@ -86,24 +104,31 @@ def _infer_types(graph: Graph, outer: Mapping[str, TensorType], problems: list[P
     return types_of_graphs
 
 
-def with_inferred_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:
+def with_inferred_shapes(model: Model, inferred: InferredShapes) -> Model:
     """Add inferred shapes to outputs that declare none, and drop declarations that proved untrue.
 
-    The latter are lengths that were warned of, and names within the graph that are not the names of inputs' dimensions.
+    The latter are lengths and names that were warned of, and names within the graph that are not the names of inputs'
+    dimensions. An ambiguous name stays the name of the inputs' dimension alone.
     """
-    graph = model.graph
+    shapes = inferred.shapes
+    graph = replace(substitute_dimensions(model.graph, dict.fromkeys(inferred.ambiguous)), inputs=model.graph.inputs)
     border = {value.name for value in (*graph.inputs, *graph.outputs)}
-    outputs = {
-        value.name: replace(value, shape=shapes[value.name])
-        if value.shape is None and value.name in shapes
-        else _drop_untrue(value, shapes.get(value.name), names=False)
-        for value in graph.outputs
-    }
+    outputs = {value.name: _completed(value, shapes.get(value.name)) for value in graph.outputs}
     inner = {
         name: _drop_untrue(value, shapes.get(name), names=name not in border) for name, value in graph.values.items()
     }
     changed = replace(graph, outputs=tuple(outputs[value.name] for value in graph.outputs), values={**inner, **outputs})
     return replace(model, graph=changed)
+
+
+def _completed(output: Value, inferred: Shape | None) -> Value:
+    """Return an output with the lengths that were inferred and that it does not declare, and without untrue ones."""
+    if output.shape is None and inferred is not None:
+        return replace(output, shape=inferred)
+    true = _drop_untrue(output, inferred, names=False)
+    if true.shape is None or inferred is None:
+        return true
+    return replace(true, shape=tuple(b if a is None else a for a, b in zip(true.shape, inferred, strict=True)))
 
 
 def _drop_untrue(value: Value, inferred: Shape | None, *, names: bool) -> Value:
@@ -171,31 +196,43 @@ def _wrong_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> Iterator[tuple[s
             yield name, "declared-shape", message, producers.get(name, f"value {quote(name)}")
 
 
-def _wrong_names(
-    graph: Graph, shapes: Mapping[str, Shape], lengths: dict[str, tuple[int, str, bool]]
-) -> Iterator[tuple[bool, str, str, str]]:
-    """Yield the dimension names that stand for two numbers: whether promised, code, message and place.
-
-    Outputs make promises; what ``value_info`` says of values within the graph is a description, and exporters give one
-    name to different lengths there.
+def _ambiguous_names(
+    graph: Graph,
+    first: Mapping[str, TensorType],
+    second: Mapping[str, TensorType],
+    lengths: dict[str, tuple[tuple[int, int], str]],
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the dimension names that stand for two lengths: the name, a message and the place.
 
     Args:
-        lengths: for each name its number, the place of it, and whether an output says so; the function adds to it.
+        first: types with the numbers of the first trial, by value.
+        second: types with the numbers of the second trial.
+        lengths: for each name its lengths in the two trials, and the place of them; the function adds to it.
     """
     producers = _producers(graph)
     outputs = {value.name for value in graph.outputs}
     for name, declared in sorted(_declarations(graph).items(), key=lambda item: item[0] not in outputs):
-        for length, stated in zip(shapes.get(name) or (), declared.shape or (), strict=False):
-            if not isinstance(length, int) or not isinstance(stated, str):
+        if declared.shape is None or name not in producers or name not in first or name not in second:
+            continue
+        both = (first[name].shape, second[name].shape)
+        if not len(both[0]) == len(both[1]) == len(declared.shape):
+            continue
+        where = producers[name]
+        for one, other, stated in zip(*both, declared.shape, strict=True):
+            if not isinstance(stated, str):
                 continue
-            where = producers.get(name, f"value {quote(name)}")
-            known, known_where, promised = lengths.setdefault(stated, (length, where, name in outputs))
-            if known != length:
-                message = (
-                    f"dimension {quote(stated)} must be one number in the whole model; "
-                    f"it is {known} at {known_where} and {length} here"
+            known, known_where = lengths.setdefault(stated, ((one, other), where))
+            if known != (one, other):
+                yield (
+                    stated,
+                    f"dimension {quote(stated)} should be one number in the whole model; it is"
+                    f" {_shown_length(known)} at {known_where} and {_shown_length((one, other))} here",
+                    where,
                 )
-                yield promised and name in outputs, "dimension-contradicts", message, where
+
+
+def _shown_length(trials: tuple[int, int]) -> str:
+    return f"{trials[0]:,}" if trials[0] == trials[1] else "a length that depends on the inputs"
 
 
 def _declarations(graph: Graph) -> dict[str, Value]:

@@ -53,8 +53,11 @@ def bind_dimensions(model: Model, sizes: Mapping[str, int]) -> Model:
     return replace(model, graph=substitute_dimensions(model.graph, sizes))
 
 
-def substitute_dimensions(graph: Graph, sizes: Mapping[str, int]) -> Graph:
-    """Replace dimension variables of a graph by numbers, subgraphs included; names that it lacks are ignored."""
+def substitute_dimensions(graph: Graph, sizes: Mapping[str, int | None]) -> Graph:
+    """Replace dimension variables of a graph by numbers, subgraphs included; names that it lacks are ignored.
+
+    With None for a number, the variable's dimensions have no name any more.
+    """
     return replace(
         graph,
         nodes=tuple(_node(node, sizes) for node in graph.nodes),
@@ -64,13 +67,13 @@ def substitute_dimensions(graph: Graph, sizes: Mapping[str, int]) -> Graph:
     )
 
 
-def _node(node: Node, sizes: Mapping[str, int]) -> Node:
+def _node(node: Node, sizes: Mapping[str, int | None]) -> Node:
     attributes = {name: _attribute(value, sizes) for name, value in node.attributes.items()}
     changed = any(attributes[name] is not value for name, value in node.attributes.items())
     return replace(node, attributes=attributes) if changed else node
 
 
-def _attribute(value: Any, sizes: Mapping[str, int]) -> Any:
+def _attribute(value: Any, sizes: Mapping[str, int | None]) -> Any:
     if isinstance(value, Graph):
         return substitute_dimensions(value, sizes)
     if isinstance(value, tuple) and value and isinstance(value[0], Graph):
@@ -78,7 +81,7 @@ def _attribute(value: Any, sizes: Mapping[str, int]) -> Any:
     return value
 
 
-def _value(value: Value, sizes: Mapping[str, int]) -> Value:
+def _value(value: Value, sizes: Mapping[str, int | None]) -> Value:
     if value.shape is None or not any(isinstance(d, str) and d in sizes for d in value.shape):
         return value
     return replace(value, shape=tuple(sizes.get(d, d) if isinstance(d, str) else d for d in value.shape))

@@ -137,18 +137,21 @@ def _agrees(declared: Value, known: Value) -> bool:
 def _lengths_of_defaults(source: SourceGraph, graph: Graph, findings: Findings) -> dict[str, int]:
     """Return the lengths that frozen defaults of inputs give to the dimension variables of their shapes."""
     lengths: dict[str, int] = {}
+    ambiguous = set()
     for value in source.inputs:
         if value.name not in graph.constants or value.type is None or value.type.shape is None:
             continue
         for dimension, length in zip(value.type.shape, graph.constants[value.name].shape, strict=True):
             if isinstance(dimension, str) and lengths.setdefault(dimension, length) != length:
-                findings.must(
+                ambiguous.add(dimension)
+                findings.should(
                     "dimension-contradicts",
-                    f"dimension {quote(dimension)} must be one number; by the defaults of the graph's inputs it is "
+                    f"dimension {quote(dimension)} should be one number; by the defaults of the graph's inputs it is "
                     f"{lengths[dimension]} and {length}",
                     value.where,
+                    "the shapes are inferred without this name",
                 )
-    return lengths
+    return {dimension: length for dimension, length in lengths.items() if dimension not in ambiguous}
 
 
 def to_value(source: SourceValue) -> Value:
