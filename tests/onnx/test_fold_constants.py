@@ -110,6 +110,18 @@ def test_large_results_of_small_inputs_are_not_folded(load):
     assert operators_of(fold(model)) == ["Expand", "Add"]
 
 
+def test_weights_that_are_filled_are_constants(load):
+    """Model collections leave out trained weights in this way."""
+    model = load(
+        [helper.make_node("ConstantOfShape", ["shape"], ["w"]), helper.make_node("MatMul", ["x", "w"], ["y"])],
+        [tensor("x", [1, 1000])],
+        [tensor("y", [1, 1000])],
+        constants(shape=np.array([1000, 1000])),
+    )
+    folded = fold(model)
+    assert operators_of(folded) == ["MatMul"] and folded.graph.constants["w"].shape == (1000, 1000)
+
+
 def test_random_numbers_are_not_folded_and_dead_nodes_go(load):
     model = load(
         [

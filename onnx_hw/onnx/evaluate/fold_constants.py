@@ -22,6 +22,9 @@ from onnx_hw.onnx.operators.tensor_type import TensorType
 #: Size of a result above which it is computed when the model runs, if it is also larger than all its inputs together.
 GROWTH_BYTES_LIMIT = 1 << 20  # bytes
 
+#: Greatest size of a result that is made of a shape alone, such as the weights of a model without trained ones.
+FILLED_BYTES_LIMIT = 1 << 26  # bytes
+
 #: Greatest total size of the constants that folding makes.
 FOLDED_BYTES_LIMIT = 1 << 28  # bytes
 
@@ -99,7 +102,8 @@ def _fold_node(
     if next(subgraphs(node), None) is not None:
         return None  # control flow with a known course was unrolled; the rest may run for ever
     size = sum(known[name].nbytes for name in names_read(node))
-    if any(_bytes(types.get(name)) > max(size, GROWTH_BYTES_LIMIT) for name in names):
+    filled = all(position in operator.shape_inputs for position in range(len(node.inputs)))
+    if any(_bytes(types.get(name)) > max(size, FILLED_BYTES_LIMIT if filled else GROWTH_BYTES_LIMIT) for name in names):
         return None
 
     try:
