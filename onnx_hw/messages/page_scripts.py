@@ -6,8 +6,9 @@ The libraries lie in ``templates/vendor``, exactly as their makers publish them 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ TEMPLATES = Path(__file__).parent / "templates"
 MAX_NAME = 200  # characters
 _FORBIDDEN = ("]]>", "</script", "</style")
 """Texts that would end the element in which a file is embedded."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Characters that XML forbids; scripts have them in texts only, where an escape means the same."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +81,16 @@ def embedded(name: str) -> Markup:
         licence = (path.parent / library.licence).read_text(encoding="utf-8").strip()
         lines.insert(0, f"/*! {library.package} {library.version}\n{licence}\n*/")
     text = "\n".join(lines)
+    text = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
     if any(part in text for part in _FORBIDDEN):
         raise AssertionError(f"{name} cannot be embedded")
     return Markup(f"/*<![CDATA[*/\n{text}\n/*]]>*/")
 
 
 def json_of(value: Any) -> Markup:
-    """Return JSON for a script element; names in it are printable, and no character of it ends the element.
+    """Return JSON of a value or a dataclass for a script element, which no character in it can end.
+
+    Names in it are printable.
 
     Raises:
         ValueError: a number is NaN or infinite.
@@ -97,6 +104,8 @@ def json_of(value: Any) -> Markup:
 def _printable(value: Any) -> Any:
     if isinstance(value, str):
         return abridged(value, MAX_NAME)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _printable(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {name: _printable(entry) for name, entry in value.items()}
     return [_printable(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
+import random
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 
 from onnx_hw.messages.errors import Problem, ToolProblem, UserError
 from onnx_hw.report import proof_chain
-from onnx_hw.report.html.dataflow_graph import Station, draw
-from onnx_hw.report.html.page import outline, page, verdict
+from onnx_hw.report.html.dataflow_graph import dataflow_graph
+from onnx_hw.report.html.page import notebook, outline, page, verdict
 from onnx_hw.report.model import Report
-from support.page_checks import check_page, words
+from support.page_checks import check_page, data_of, words
 from support.sample_report import FAST_LINK, FULL, SLOW_LINK
 
 HOSTILE = "<b>&\"'</script><img src='http://x'>\x1b[2J\u202e{{ 7 * 6 }}"
@@ -105,33 +106,41 @@ def test_outlines(digits, path):
     assert outline(digits) == path
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_tracks_lead_from_where_a_tensor_begins_to_where_it_ends(seed):
-    """Followed from row to row, the lines of the picture join exactly the stations that share a tensor."""
-    import random
+def test_streams_of_the_graph_join_the_nodes_that_share_a_tensor():
+    """Branches, several outputs, an input that two cores read: an edge for every reader, by the tensors alone."""
+    draw = random.Random(3)
+    for _ in range(20):
+        tensors, cores = ["in0", "in1"], []
+        for k in range(draw.randint(1, 12)):
+            outputs = tuple(f"t{k}.{j}" for j in range(draw.randint(1, 2)))
+            inputs = tuple(draw.sample(tensors, draw.randint(1, min(2, len(tensors)))))
+            cores.append(replace(FULL.design.nodes[0], name=f"core{k}", inputs=inputs, outputs=outputs))
+            tensors += outputs
+        fifos = tuple(replace(FULL.design.fifos[0], edge=tensor, depth=n) for n, tensor in enumerate(tensors))
+        graph = dataflow_graph(replace(FULL.design, nodes=tuple(cores), fifos=fifos), ())
+        names = {node.identifier: node.name for node in graph.nodes}
+        assert len(names) == len(graph.nodes)
+        makers = {tensor: core.name for core in cores for tensor in core.outputs}
+        read = [(makers.get(tensor, tensor), core.name, tensor) for core in cores for tensor in core.inputs]
+        unread = set(makers) - {tensor for _, _, tensor in read}
+        expected = sorted(read + [(makers[tensor], tensor, tensor) for tensor in unread])
+        assert sorted((names[e.start], names[e.end], e.lines[0]) for e in graph.edges) == expected
+        assert all(edge.label == f"4 of {tensors.index(edge.lines[0]):,}" for edge in graph.edges)
 
-    random = random.Random(seed)
-    gives: dict[int, list[str]] = {}
-    takes: dict[int, list[str]] = {}
-    count = random.randint(3, 12)
-    for number in range(count * 2):
-        first = random.randrange(count - 1)
-        gives.setdefault(first, []).append(f"t{number}")
-        takes.setdefault(random.randrange(first + 1, count), []).append(f"t{number}")
-    stations = [Station(tuple(takes.get(k, ())), tuple(gives.get(k, ()))) for k in range(count)]
-    picture = draw(stations)
-    ends = {}
-    for path in picture.paths:
-        numbers = [int(n) for n in re.findall(r"\d+", path)]
-        begin = (numbers[0], numbers[1])
-        ends.setdefault(begin, []).append((numbers[0], numbers[-1]) if "V" in path else (numbers[-2], numbers[-1]))
-    dots = {(dot.x, dot.y): k for k, dot in enumerate(picture.dots)}
-    joined = []
-    for place, k in dots.items():
-        for end in ends.get(place, ()):
-            while end not in dots:
-                (end,) = ends[end]
-            joined.append((k, dots[end]))
-    wanted = [(k, there) for k in gives for name in gives[k] for there in takes if name in takes[there]]
-    assert sorted(joined) == sorted(wanted)
-    assert all(0 < dot.x < picture.width and 0 < dot.y < picture.height for dot in picture.dots)
+
+def test_nodes_and_rows_of_the_cores_lead_to_each_other():
+    root = ElementTree.fromstring(checked(FULL))
+    links = {element.get("href") for element in root.iter() if element.get("href")}
+    assert links >= {"#core-0", "#core-1", "#node-0", "#node-1"}
+    identifiers = [element.get("id") for element in root.iter() if element.get("id")]
+    assert len(set(identifiers)) == len(identifiers)
+    assert "href" not in notebook(FULL) and "<script" not in notebook(FULL) and "conv2" in notebook(FULL)
+
+
+def test_the_plots_have_the_figures_of_the_report():
+    data = data_of(checked(FULL))
+    cores = data["timeline"]["cores"]
+    work = [["".join(str(digit) * steps for digit, steps in runs) for runs in core["frames"]] for core in cores]
+    assert work == [list(core.frames) for core in FULL.timeline.cores]
+    assert data["noise"]["tensors"] == [{"number": 0, "name": "image_int8", "bits": 8, "sqnr_db": 41.3}]
+    assert sorted(edge["label"] for edge in data["graph"]["edges"]) == ["", "", "4 of 6"]

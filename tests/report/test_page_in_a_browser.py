@@ -23,6 +23,9 @@ DARK, LIGHT = 0, 1  # as Blink numbers them
 MEASURE = """
 const box = (element) => element.getBoundingClientRect();
 const all = (selector) => [...document.querySelectorAll(selector)];
+const meets = (one, two) =>
+  one.left < two.right && two.left < one.right && one.top < two.bottom && two.top < one.bottom;
+const nodes = all(".flow li");
 const blocks = all("main > section, main > header");
 const shade = getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number);
 document.body.dataset.found = JSON.stringify({
@@ -31,10 +34,14 @@ document.body.dataset.found = JSON.stringify({
   verdict: box(document.querySelector(".verdict")).bottom,
   overlaps: blocks.slice(1).filter((block, k) => box(block).top < box(blocks[k]).bottom - 1).length,
   empty: all("svg").filter((svg) => !svg.childElementCount || box(svg).width < 10 || box(svg).height < 9).length,
-  rows: box(document.querySelector(".graph ol")).height,
-  tracks: box(document.querySelector(".graph svg")).height,
-  outside: all(".graph li > div").filter((line) => box(line).bottom > box(line.parentElement).bottom + 1).length,
-  cut: all(".graph li > div:first-child > .soft").filter((k) => box(k).right > box(k.parentElement).right + 1).length,
+  nodes: nodes.length,
+  meeting: nodes.filter((one, k) => nodes.slice(k + 1).some((two) => meets(box(one), box(two)))).length,
+  labels: all(".flow .edge").filter((label) => nodes.some((node) => meets(box(label), box(node)))).length,
+  outside: all(".flow li *").filter((line) => box(line).bottom > box(line.closest("li")).bottom + 1).length,
+  cut: all(".flow .name").filter((name) => name.scrollWidth > name.clientWidth).length,
+  plots: all(".plot canvas").map((canvas) => Math.min(canvas.width, canvas.height)),
+  painted: all(".plot canvas").map((canvas) => new Set(new Uint32Array(
+    canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size),
   brightness: (shade[0] + shade[1] + shade[2]) / 3,
 });
 """
@@ -75,5 +82,7 @@ def test_nothing_overlaps_or_is_empty(tmp_path: Path, width: int, scheme: int) -
     assert found["needed"] <= found["width"], "the page is wider than the window"
     assert found["verdict"] < 600, "the reason for failure is below the fold"
     assert (found["overlaps"], found["empty"], found["outside"], found["cut"]) == (0, 0, 0, 0)
-    assert found["rows"] == found["tracks"], "tracks lead past their rows"
+    assert (found["nodes"], found["meeting"], found["labels"]) == (6, 0, 0)
+    assert len(found["plots"]) == 2 and min(found["plots"]) > 90, "the timeline, and signal to noise"
+    assert min(found["painted"]) > 5, "a plot is empty"
     assert (found["brightness"] < 60) == (scheme == DARK)

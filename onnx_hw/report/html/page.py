@@ -8,15 +8,17 @@ from itertools import groupby
 from typing import Any
 
 from onnx_hw.messages.html import render
-from onnx_hw.ops.folding import spelled
 from onnx_hw.report.core_table import core_table, page_columns
-from onnx_hw.report.html.dataflow_graph import Station, draw
+from onnx_hw.report.html.dataflow_graph import dataflow_graph
 from onnx_hw.report.model import DesignSection, Report, Synthesis
 from onnx_hw.report.proof_chain import FAILED, PROVEN, ChainFault, ChainLink
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.report.utilization import usage
 
 PAGE = "report.html"
+SCRIPTS = ("uPlot.iife.min.js", "dagre.min.js", "page.js", "plots.js", "graph.js", "report.js")
+"""Files that the page embeds, in the order in which they run."""
+
 MAX_WAITS = 2  # shown of each core
 
 TITLES = (
@@ -47,12 +49,12 @@ class Verdict:
 
 def page(report: Report) -> str:
     """Return the text of ``report.html``, well-formed and without references to other files."""
-    return render("report.html", **values(report))
+    return render("report.html", linked=True, scripts=SCRIPTS, **values(report))
 
 
 def notebook(report: Report) -> str:
     """Return the report as a part of another page, for a notebook."""
-    return render("notebook.html", **values(report))
+    return render("notebook.html", linked=False, **values(report))
 
 
 def values(report: Report) -> dict[str, Any]:
@@ -60,7 +62,6 @@ def values(report: Report) -> dict[str, Any]:
     plan = {} if report.design is None else {**_graph(report, report.design), **_cores(report, report.design)}
     return {
         "report": report,
-        "scripts": ("page.js",),
         "verdict": verdict(report),
         "chain": _chain(report),
         "usage": usage(report),
@@ -114,43 +115,12 @@ def _counts(link: ChainLink) -> str:
 
 
 def _graph(report: Report, design: DesignSection) -> dict[str, Any]:
-    """Return the rows of the dataflow graph and the tracks next to them."""
-    fifos = {fifo.edge: fifo for fifo in design.fifos}
-    produced = {tensor for core in design.nodes for tensor in core.outputs}
-    consumed = {tensor for core in design.nodes for tensor in core.inputs}
+    """Return the dataflow graph, and what its caption says."""
     busiest = max(core.cycles for core in design.nodes)
-    ports = {port.tensor: port for port in report.io if port.tensor}
-    rows: list[dict[str, Any]] = []
-    stations = []
-
-    def add(station: Station, name: str, what: str, **more: Any) -> None:
-        stations.append(station)
-        rows.append({"name": name, "what": what, "kind": station.kind, "core": None, "fifos": (), "stream": "", **more})
-
-    def stream(tensor: str) -> str:
-        port = ports.get(tensor)
-        return "" if port is None else f"{port.lanes} × {port.dtype}, {port.beats_per_frame:,} beats a frame"
-
-    entering = dict.fromkeys(tensor for core in design.nodes for tensor in core.inputs if tensor not in produced)
-    for tensor in entering:
-        add(Station((), (tensor,), "port"), tensor, "input", stream=stream(tensor))
-    for core in design.nodes:
-        kind = "hot" if core is design.bottleneck else ""
-        add(
-            Station(core.inputs, core.outputs, kind),
-            core.name,
-            f"{core.operator} {spelled(core.folding)}",
-            core=core,
-            share=core.cycles / design.interval_cycles,
-            fifos=[fifos[tensor] for tensor in core.outputs if tensor in fifos],
-        )
-        for tensor in core.outputs:
-            if tensor not in consumed:
-                add(Station((tensor,), (), "port"), tensor, "output", stream=stream(tensor))
     return {
-        "rows": rows,
-        "picture": draw(stations),
+        "graph": dataflow_graph(design, report.io),
         "filled": any(fifo.max_fill is not None for fifo in design.fifos),
+        "bottleneck": design.nodes.index(design.bottleneck),
         "pace_makers": sum(core.cycles == busiest for core in design.nodes),
     }
 
@@ -162,26 +132,33 @@ def _cores(report: Report, design: DesignSection) -> dict[str, Any]:
 
 
 def _integers(report: Report) -> dict[str, Any]:
-    """Return which columns the table of tensors has: samples, and signal to noise."""
+    """Return which columns the table of tensors has, and the points of the plot of signal to noise."""
     tensors = report.quantization.tensors if report.quantization is not None else ()
     seen = max((tensor.seen.frames for tensor in tensors if tensor.seen is not None), default=0)
-    return {"any_seen": seen, "any_sqnr": any(t.sqnr_db is not None for t in tensors), "outline": outline}
+    noise = [
+        {"number": number, "name": tensor.name, "bits": tensor.bits, "sqnr_db": tensor.sqnr_db}
+        for number, tensor in enumerate(tensors)
+        if tensor.sqnr_db is not None
+    ]
+    return {"any_seen": seen, "noise": noise, "outline": outline}
 
 
 def _timeline(timeline: Timeline) -> dict[str, Any]:
-    """Return the outlines of every core's work on each frame, and its longest waits."""
-    rows = [
-        {
-            "name": core.name,
-            "steps": max(map(len, core.frames)),
-            "paths": [outline(digits) for digits in core.frames],
-            "said": f"{core.name}: " + ", ".join(_busy_spans(core.frames, timeline.step_cycles)),
-        }
+    """Return the work of every core on each frame, as runs of (digit, steps), and its longest waits."""
+    runs = [
+        [[(int(digit), len(list(run))) for digit, run in groupby(digits)] for digits in core.frames]
         for core in timeline.cores
     ]
-    waiting = [(core.name, wait) for core in timeline.cores for wait in core.waits[:MAX_WAITS]]
-    marks = [timeline.cycles * k // 4 for k in range(5)]
-    return {"timeline": rows, "waiting": waiting, "marks": marks}
+    busy = (f"{core.name}: {', '.join(_busy_spans(core.frames, timeline.step_cycles))}" for core in timeline.cores)
+    return {
+        "timeline": {
+            "cycles": timeline.cycles,
+            "step_cycles": timeline.step_cycles,
+            "cores": [{"name": core.name, "frames": frames} for core, frames in zip(timeline.cores, runs, strict=True)],
+        },
+        "busy": "; ".join(busy),
+        "waiting": [(core.name, wait) for core in timeline.cores for wait in core.waits[:MAX_WAITS]],
+    }
 
 
 def outline(digits: str) -> str:
