@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw_link.errors import LinkError
+from onnx_hw_link.greeting import PROTOCOL
 from onnx_hw_link.host_model import HostModel, NotOurs
 from onnx_hw_link.host_operators import limits_of
 from onnx_hw_link.link import LinkPort
@@ -36,6 +37,9 @@ def c_header(model: HostModel) -> str:
         f"/* Of `{name}`, by onnx-hw: for one build alone. */",
         f"#ifndef {name.upper()}_H\n#define {name.upper()}_H\n",
         '#include "onnx_hw_link.h"\n',
+        f"#if ONNX_HW_LINK_PROTOCOL != {PROTOCOL}",
+        f'#error "onnx_hw_link.h must speak version {PROTOCOL} of the protocol: take the one of this onnx-hw"',
+        "#endif\n",
         f"#define {name.upper()}_INPUT_BYTES {link.input_bytes}",
         f"#define {name.upper()}_OUTPUT_BYTES {link.output_bytes}\n",
         f"static const uint8_t {name}_digest[16] = {{{digest}}};\n",
@@ -49,7 +53,7 @@ def c_header(model: HostModel) -> str:
         at = _ats(link.outputs, link.output_turns)[value["stream"]]
         which = _plain(value["value"])
         places = np.array(value["places"])
-        where = at[places // port.width] + places % port.width * port.place_bits
+        where = at[places // port.width] + places % port.width * _bits(port)
         table = _table(f"{name}_{which}_at", where)
         parts += [
             table,
@@ -70,7 +74,7 @@ def _bits(port: LinkPort) -> int:
     """
     if port.bits > 32:
         raise NotOurs(f"a stream must carry integers of 1 to 32 bits; `{port.name}` has {port.bits}")
-    return port.place_bits
+    return port.bits
 
 
 def _ats(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
@@ -80,14 +84,14 @@ def _ats(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...]) -> lis
     for k, count in turns:
         for _ in range(count):
             offsets[k].append(at)
-            at += 8 * ports[k].beat_bytes
+            at += ports[k].beat_bits
     return [np.array(beats) for beats in offsets]
 
 
 def _function(
     name: str, port: LinkPort, at: np.ndarray, places: np.ndarray, kind: str, which: str, convert: str
 ) -> Iterator[str]:
-    where = (at[:, None] + np.arange(port.width) * port.place_bits).reshape(-1)
+    where = (at[:, None] + np.arange(port.width) * _bits(port)).reshape(-1)
     used = places >= 0
     count = int(used.sum())
     yield _table(f"{name}_{which}_at", where[used])

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
-from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, PortFailed, Stalled
-from onnx_hw_link.link import PROTOCOL, FromChip, Greeting
+from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, NotReady, PortFailed, Stalled
+from onnx_hw_link.greeting import PROTOCOL, ChipStatus, Greeting, OtherProtocol
+from onnx_hw_link.link import FromChip
 from onnx_hw_link.session import FrameResult, Session, hello, packets_of
 from onnx_hw_link.transport import SerialTransport, Transport
 
@@ -21,6 +22,11 @@ __all__ = ["Chip"]
 _GREETINGS = 3  # greetings that are sent before we give up
 _WINDOW = 20  # bytes on their way may take up to 20 times the time of a greeting and its answer
 _LOOK = 0.005  # seconds between two looks at the port where nothing comes
+_NOT_READY = {
+    ChipStatus.WEIGHTS_DAMAGED: "its weights are damaged: load them again",
+    ChipStatus.WEIGHTS_MISSING: "its weights are not loaded",
+}
+"""States of a chip that takes no frames, by their bit, the worst first."""
 
 
 class Chip:
@@ -98,6 +104,11 @@ class Chip:
         while session.progress == before:
             self._write(session.transmit(time.monotonic()))
             session.receive(self._read(_LOOK))
+            if session.unknown:
+                raise AnotherDesign(
+                    f"the chip at {self.port} must take packets of type 0x{session.unknown[0]:02x}, and does not: "
+                    "build its bitstream again with this version of onnx-hw, and load it"
+                )
             if time.monotonic() - since > self.timeout:
                 frames, rest = divmod(session.acknowledged_bytes, self.greeting.input_bytes)
                 faults = session.faults
@@ -157,18 +168,25 @@ class Chip:
     def _checked(self, port: str, payload: bytes) -> Greeting:
         try:
             greeting = Greeting.from_bytes(payload)
-        except ValueError as error:
-            raise Garbled(f"the chip at {port} must say what it is; it sent {error}") from error
-        if greeting.protocol != PROTOCOL:
+        except OtherProtocol as other:
+            older = "build its bitstream again with this version of onnx-hw, and load it"
+            newer = "use the version of onnx-hw that built its bitstream"
             raise AnotherDesign(
                 f"the chip at {port} must speak version {PROTOCOL} of the protocol; it speaks version "
-                f"{greeting.protocol}: build its bitstream again, with this version of onnx-hw"
-            )
+                f"{other.version}: {older if other.version < PROTOCOL else newer}"
+            ) from other
+        except ValueError as error:
+            raise Garbled(f"the chip at {port} must say what it is; it sent {error}") from error
         if self.digest is not None and greeting.digest != self.digest:
             raise AnotherDesign(
                 f"the chip at {port} must hold the design {self.digest.hex()}; it holds {greeting.digest.hex()}: load "
                 "the bitstream of this build (onnx-hw program)"
             )
+        for bit, state in _NOT_READY.items():
+            if greeting.status & bit:
+                raise NotReady(f"the chip at {port} must be ready for frames; {state}")
+        if not greeting.status & ChipStatus.READY:
+            raise NotReady(f"the chip at {port} must be ready for frames; its status is 0x{greeting.status:04x}")
         return greeting
 
     # ---- the wire ---------------------------------------------------------------------------------------------------

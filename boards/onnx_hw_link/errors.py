@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AnotherDesign", "Garbled", "LinkError", "NoAnswer", "PortFailed", "Stalled"]
+__all__ = ["AnotherDesign", "Garbled", "LinkError", "NoAnswer", "NotReady", "PortFailed", "Stalled"]
 
 
 class LinkError(Exception):
@@ -33,6 +33,12 @@ class AnotherDesign(LinkError):
     """The chip holds another circuit, or speaks another version of the protocol."""
 
     code = "link-other-design"
+
+
+class NotReady(LinkError):
+    """The chip answered, and takes no frames: its weights are not there, or not those of its design."""
+
+    code = "link-not-ready"
 
 
 class Stalled(LinkError):

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from onnx_hw_link.errors import LinkError
-from onnx_hw_link.frames import frame_of, integers_of
+from onnx_hw_link.frames import in_turns, out_of_turns
+from onnx_hw_link.greeting import PROTOCOL
 from onnx_hw_link.host_operators import run_steps
 from onnx_hw_link.link import Link, LinkPort
 
 __all__ = ["FORMAT", "HostModel"]
 
-FORMAT = 1
+FORMAT = 2
+"""Version of the file; 2 came with version 2 of the protocol."""
 FILE = "model.json"
 DEFAULT_LINK = "uart"
 """Kind of the link where the file names none."""
@@ -74,7 +76,15 @@ class HostModel:
             raise NotOurs(f"the folder of a build must hold {FILE}; {path} cannot be read: {why}; {hint}") from error
         version = data.get("format") if isinstance(data, dict) else None
         if version != FORMAT:
-            raise NotOurs(f"{path} must be of format {FORMAT}, not {version}: build the model again")
+            older = isinstance(version, int) and version < FORMAT
+            hint = "build the model again with this version of onnx-hw" if older else "use the onnx-hw that wrote it"
+            raise NotOurs(f"{path} must be of format {FORMAT}, not {version}: {hint}, and load its bitstream")
+        if data.get("protocol") != PROTOCOL:
+            spoken = data.get("protocol")
+            raise NotOurs(
+                f"{path} must be that of a chip with version {PROTOCOL} of the protocol, not {spoken}: build the model "
+                "again with this version of onnx-hw, and load its bitstream"
+            )
         return cls.of(data)
 
     @classmethod
@@ -139,25 +149,6 @@ class HostModel:
             values[value["value"]] = integers.astype(value["dtype"]).reshape(value["shape"])
         self.tail(values)
         return {name: values[name] for name in self.outputs}
-
-
-def in_turns(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...], beats: list[np.ndarray]) -> bytes:
-    """Return the bytes of a frame: (beats, width) integers of each stream, in the order in which they travel."""
-    at, out = [0] * len(ports), bytearray()
-    for k, count in turns:
-        out += frame_of(ports[k], beats[k][at[k] : at[k] + count])
-        at[k] += count
-    return bytes(out)
-
-
-def out_of_turns(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...], data: bytes) -> list[np.ndarray]:
-    """Return the (beats, width) integers of each stream from the bytes of a frame."""
-    streams, at = [bytearray() for _ in ports], 0
-    for k, count in turns:
-        size = count * ports[k].beat_bytes
-        streams[k] += data[at : at + size]
-        at += size
-    return [integers_of(port, bytes(stream)) for port, stream in zip(ports, streams, strict=True)]
 
 
 def _port(stream: Mapping[str, Any]) -> LinkPort:

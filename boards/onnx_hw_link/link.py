@@ -5,14 +5,13 @@ docs/link.md is the protocol. Nothing here needs more than Python; the circuit i
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
+from math import gcd
 
-__all__ = ["MOST_PAYLOAD", "PROTOCOL", "FromChip", "FromHost", "Greeting", "Link", "LinkPort"]
+from onnx_hw_link.greeting import Greeting
 
-PROTOCOL = 1
-"""Version of the protocol; both ends must have the same."""
+__all__ = ["MOST_PAYLOAD", "FromChip", "FromHost", "Link", "LinkPort"]
 
 MOST_PAYLOAD = 256
 """Bytes of a packet between its header and its CRC."""
@@ -25,7 +24,7 @@ MOST_SLOTS = 64
 
 
 class FromHost(IntEnum):
-    """First byte of a packet to the chip."""
+    """First byte of a packet to the chip; docs/link.md reserves more."""
 
     HELLO = 0x01
     DATA = 0x02
@@ -34,20 +33,22 @@ class FromHost(IntEnum):
 
 
 class FromChip(IntEnum):
-    """First byte of a packet to the host."""
+    """First byte of a packet to the host; docs/link.md reserves more."""
 
     HELLO = 0x81
     RESULT = 0x82
     STATUS = 0x83
     MISSING = 0x84
     ANSWER = 0x85
+    UNKNOWN = 0x86
 
 
 @dataclass(frozen=True)
 class LinkPort:
-    """A stream of the network, as bytes.
+    """A stream of the network.
 
-    An integer takes the fewest whole bytes, little-endian, sign-extended; of bits, all of a beat stand side by side.
+    In a frame of a link, an integer takes its own bits. In a transfer (AXI4-Stream), it takes the fewest whole bytes,
+    little-endian, sign-extended; of bits, all of a beat stand side by side.
 
     Attributes:
         name: name of the network's ports: ``{name}_payload``, ``{name}_valid``, ``{name}_ready``.
@@ -68,17 +69,29 @@ class LinkPort:
                 raise ValueError(f"`{self.name}` must have one of its {what} or more, not {getattr(self, what)}")
 
     @property
+    def beat_bits(self) -> int:
+        """Bits of a beat in a frame of a link."""
+        return self.width * self.bits
+
+    @property
     def place_bits(self) -> int:
-        """Bits that an integer takes in its beat."""
+        """Bits that an integer takes in a transfer."""
         return 1 if self.bits == 1 else 8 * -(-self.bits // 8)
 
     @property
-    def beat_bytes(self) -> int:
+    def transfer_bytes(self) -> int:
+        """Bytes of a transfer, which is a beat."""
         return -(-self.width * self.place_bits // 8)
 
-    @property
-    def frame_bytes(self) -> int:
-        return self.beats * self.beat_bytes
+
+def chunk_bits(ports: tuple[LinkPort, ...]) -> int:
+    """Return the greatest number of bits, at most 8, of which bytes and beats of all streams are multiples."""
+    return gcd(8, *(port.beat_bits for port in ports))
+
+
+def frame_bytes(ports: tuple[LinkPort, ...]) -> int:
+    """Return the bytes of a frame of some streams, the last one filled up with zeros."""
+    return -(-sum(port.beats * port.beat_bits for port in ports) // 8)
 
 
 @dataclass(frozen=True)
@@ -124,12 +137,12 @@ class Link:
     @property
     def input_bytes(self) -> int:
         """Bytes of an input frame."""
-        return sum(port.frame_bytes for port in self.inputs)
+        return frame_bytes(self.inputs)
 
     @property
     def output_bytes(self) -> int:
         """Bytes of a frame of results, without the trailer."""
-        return sum(port.frame_bytes for port in self.outputs)
+        return frame_bytes(self.outputs)
 
     @property
     def results(self) -> int:
@@ -165,7 +178,6 @@ class Link:
     @property
     def greeting(self) -> Greeting:
         return Greeting(
-            PROTOCOL,
             self.digest,
             self.input_bytes,
             self.output_bytes,
@@ -173,48 +185,3 @@ class Link:
             self.input_buffer,
             self.result_bytes,
         )
-
-
-@dataclass(frozen=True)
-class Greeting:
-    """A chip's description of itself: the payload of its HELLO, integers little-endian.
-
-    Attributes:
-        protocol: version of the protocol.
-        digest: 16 bytes that identify the design.
-        input_bytes, output_bytes: sizes of a frame, the latter without the trailer.
-        clock_hz: clock of the chip.
-        input_buffer: bytes that may be on their way.
-        result_bytes: payload of every packet of results.
-    """
-
-    protocol: int
-    digest: bytes
-    input_bytes: int
-    output_bytes: int
-    clock_hz: int
-    input_buffer: int
-    result_bytes: int
-
-    def to_bytes(self) -> bytes:
-        sizes = (self.input_bytes, self.output_bytes, self.clock_hz, self.input_buffer, self.result_bytes)
-        return _GREETING.pack(self.protocol, self.digest, *sizes)
-
-    @classmethod
-    def from_bytes(cls, payload: bytes) -> Greeting:
-        """Return the greeting of a payload; of another protocol's greeting, only the version and the digest.
-
-        Raises:
-            ValueError: the payload is not a greeting.
-        """
-        if not payload:
-            raise ValueError("an empty greeting")
-        if payload[0] != PROTOCOL:
-            return cls(payload[0], payload[1:17], 0, 0, 0, 0, 0)
-        try:
-            return cls(*_GREETING.unpack(payload))
-        except struct.error as error:
-            raise ValueError(f"a greeting must have {_GREETING.size} bytes, not {len(payload)}") from error
-
-
-_GREETING = struct.Struct("<B16sIIIHH")

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from onnx_hw_link.link import MOST_PAYLOAD, TRAILER, FromChip, FromHost, Greeting
+from onnx_hw_link.greeting import PROTOCOL, Greeting
+from onnx_hw_link.link import MOST_PAYLOAD, TRAILER, FromChip, FromHost
 from onnx_hw_link.packets import from_wire, to_wire
 
 __all__ = ["Faults", "FrameResult", "Session", "hello", "packets_of"]
@@ -62,7 +63,7 @@ def hello(number: int) -> bytes:
 
     The zero before it ends whatever another session left half sent.
     """
-    return b"\0" + to_wire(bytes((FromHost.HELLO, number, 0)))
+    return b"\0" + to_wire(bytes((FromHost.HELLO, number, PROTOCOL)))
 
 
 def packets_of(wire: bytearray) -> list[bytes | None]:
@@ -82,6 +83,7 @@ class Session:
         retry: seconds without any news after which the host asks again.
         faults: faults so far.
         results: results of frames, in order; the reader removes them.
+        unknown: types of packets that the chip has said not to have.
     """
 
     greeting: Greeting
@@ -89,6 +91,7 @@ class Session:
     retry: float = 0.1
     faults: Faults = field(default_factory=Faults)
     results: deque[FrameResult] = field(default_factory=deque)
+    unknown: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._wire = bytearray()
@@ -197,6 +200,8 @@ class Session:
 
     def _take(self, packet: bytes) -> None:
         kind, number, expected, credit = packet[:4]
+        if kind == FromChip.UNKNOWN:
+            self.unknown.append(number)
         if kind not in (FromChip.RESULT, FromChip.STATUS, FromChip.MISSING, FromChip.ANSWER):
             return  # an answer to an earlier hello
         acknowledged = (expected - self._oldest) % 256

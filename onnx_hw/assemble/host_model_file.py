@@ -16,9 +16,10 @@ from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.ops.stream_order import UNUSED
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_link.greeting import PROTOCOL
 from onnx_hw_link.host_model import DEFAULT_LINK, FILE, FORMAT
 from onnx_hw_link.host_operators import FLOATS, KNOWN, Held
-from onnx_hw_link.link import PROTOCOL, Link
+from onnx_hw_link.link import Link
 
 
 def write_host_model(

@@ -9,7 +9,8 @@ from onnx_hw_link.link import TRAILER, Link, LinkPort
 
 _PROTOCOLS = {
     ShellKind.AXI_STREAM: """\
-Each stream of the network is an AXI4-Stream with one beat per transfer; `tlast` comes with the last beat of a frame.
+Each stream of the network is an AXI4-Stream with one beat per transfer; `tlast` comes with the last beat of a frame. An
+integer takes the fewest whole bytes, little-endian, sign-extended; integers of one bit are packed, eight in a byte.
 A frame that is too short is filled up with zeros, the rest of a frame that is too long is dropped, and `wrong` has a
 bit for each input that says whether this has happened.""",
     ShellKind.WISHBONE: """\
@@ -24,12 +25,14 @@ Wishbone, classic cycles of 32 bits, little-endian. The addresses are in bytes, 
 | {window:,} | write | input window: a frame |
 | {twice:,} | read | output window: its results, and {trailer} bytes of times |
 
-Each window is double buffered: while a frame is computed, the next one may be written. `irq` is bit 1 of the
+In a frame, each integer takes its own bits, the lowest first, beat after beat, and zeros fill up the last byte. Each
+window is double buffered: while a frame is computed, the next one may be written. `irq` is bit 1 of the
 status.""",
     ShellKind.SPI: """\
 An SPI target, mode 0, that exchanges packets: `onnx_hw_link` is the host's side, and docs/link.md of onnx-hw describes
-the protocol. A frame is {bytes_in:,} bytes in and {bytes_out:,} out. SCK may be up to 1.6 times as fast as `clk`; while
-`irq` is high, the controller has bytes to read. Drive the pad of CIPO while `cipo_oe` is high.""",
+the protocol. A frame is {bytes_in:,} bytes in and {bytes_out:,} out, in which each integer takes its own bits. SCK may
+be up to 1.6 times as fast as `clk`; while `irq` is high, the controller has bytes to read. Drive the pad of CIPO while
+`cipo_oe` is high.""",
 }
 
 _PAGE = """\
@@ -44,11 +47,10 @@ _PAGE = """\
 
 `rst` is active high and synchronous to `clk`. The design was made for {clock} MHz.
 
-| stream | beats per frame | bytes per beat | integers per beat |
+| stream | beats per frame | {size} per beat | integers per beat |
 |---|---|---|---|
 {streams}
 
-An integer takes the fewest whole bytes, little-endian, sign-extended; integers of one bit are packed, eight in a byte.
 `shell.json` has the same facts for programs.
 
 * `{module}.v`: the module, Verilog-2005 without vendor cells; `instantiation.v`: a template to copy;
@@ -77,10 +79,12 @@ def shell_page(
             for name, (flow, width) in ports.items()
         ),
         clock=f"{clock_mhz:g}",
-        streams="\n".join(map(_row, (*link.inputs, *link.outputs))),
+        size="bytes" if shell is ShellKind.AXI_STREAM else "bits",
+        streams="\n".join(_row(port, shell) for port in (*link.inputs, *link.outputs)),
     )
 
 
-def _row(port: LinkPort) -> str:
+def _row(port: LinkPort, shell: ShellKind) -> str:
+    size = port.transfer_bytes if shell is ShellKind.AXI_STREAM else port.beat_bits
     integers = f"{port.width} × {'signed' if port.signed else 'unsigned'} {port.bits} bits"
-    return f"| `{port.name}` | {port.beats:,} | {port.beat_bytes:,} | {integers} |"
+    return f"| `{port.name}` | {port.beats:,} | {size:,} | {integers} |"

@@ -23,8 +23,7 @@ from onnx_hw.ir.golden import streamed_in
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw.runtime.listener import NULL_LISTENER, Listener
 from onnx_hw_boards.verilog_board import ShellKind, VerilogBoard
-from onnx_hw_link.frames import frame_of
-from onnx_hw_link.host_model import in_turns
+from onnx_hw_link.frames import in_turns, to_transfers
 from onnx_hw_link.link import LinkPort
 
 SHELL = "shell"
@@ -104,7 +103,7 @@ def write_shell(
 
 
 def _facts(port: LinkPort) -> dict[str, object]:
-    return {"name": port.name, "beats": port.beats, "beat_bytes": port.beat_bytes}
+    return {"name": port.name, "beats": port.beats, "beat_bytes": port.transfer_bytes}
 
 
 def _frames(
@@ -135,8 +134,8 @@ def _frames(
         arrays[side] = _bytes(in_turns(sides, order, [words[k] for words in beats]) for k in range(count))
         arrays[f"used_{side}"] = _bytes([in_turns(sides, order, used)])[0]
         for port, words, mask in zip(sides, beats, used, strict=True):
-            arrays[f"{side}_{port.name}"] = _bytes(frame_of(port, frame) for frame in words)
-            arrays[f"used_{side}_{port.name}"] = _bytes([frame_of(port, mask)])[0]
+            arrays[f"{side}_{port.name}"] = _bytes(to_transfers(port, frame) for frame in words)
+            arrays[f"used_{side}_{port.name}"] = _bytes([to_transfers(port, mask)])[0]
     return arrays
 
 

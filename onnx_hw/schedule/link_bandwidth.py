@@ -19,13 +19,12 @@ def most_frames_a_second(network: Network, link: BoardLink) -> float:
     """Return the largest rate of a network's frames, which beats without unused places reach."""
     types = network.tensors
     bytes_in, bytes_out = (
-        sum(frame_bytes(types[tensor]) for tensor in {boundary.tensor for boundary in side})
+        -(-sum(frame_bits(types[tensor]) for tensor in {boundary.tensor for boundary in side}) // 8)
         for side in (network.inputs, network.outputs)
     )
     return frames_a_second(bytes_in, bytes_out, link)
 
 
-def frame_bytes(tensor: Tensor) -> int:
-    """Return the bytes of a frame: an integer takes the fewest whole bytes; eight single bits take one byte."""
-    size, bits = tensor.size, tensor.dtype.bits
-    return -(-size // 8) if bits == 1 else size * -(-bits // 8)
+def frame_bits(tensor: Tensor) -> int:
+    """Return the bits of a frame: each integer takes its own."""
+    return tensor.size * tensor.dtype.bits

@@ -1,7 +1,8 @@
 """When frames leave a design behind a link: its shell as two more tracks of the firing law.
 
-The shell (``onnx_hw_rtl.streams.beats``) takes a byte every other cycle, holds a beat until the network takes it, and
-takes one of the network's when all bytes of the one before have gone, one a cycle, those of a frame's times included.
+The shell (``onnx_hw_rtl.streams.beats``) takes a chunk of a byte every cycle, or a whole byte every other cycle, and
+holds a beat until the network takes it. It takes one of the network's when all chunks of the one before have gone, one
+a cycle; at a frame's end, the zeros that fill up a byte follow, and the bytes of its times.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.timing.constraints import Precedences
 from onnx_hw.timing.prediction import Events
 from onnx_hw.timing.row_solver import NamedPrecedence as Wait
-from onnx_hw_link.link import TRAILER, Link, LinkPort
+from onnx_hw_link.link import TRAILER, Link, LinkPort, chunk_bits
 
 INTO, OUT = ("shell", "in"), ("shell", "out")
-CYCLES_OF_A_BYTE = 2
+MIN_CYCLES_OF_A_BYTE = 2
 CLOCK = 1 << 32
 """The chip counts cycles modulo this."""
 
@@ -53,12 +54,12 @@ class BehindALink:
         self._consumer, self._first = consumer, int(np.asarray(pops)[0])
         self._beats, self._once = into[0].beats, links.once.get(consumer, 0)
         self._sinks = [edge.tensor for edge in out]
-        size = CYCLES_OF_A_BYTE * link.inputs[0].beat_bytes
-        last = size - CYCLES_OF_A_BYTE  # operations of a beat until its last byte
-        links.engines[INTO] = size * self._beats
-        starts = np.arange(self._beats) * size
+        chunks = link.inputs[0].beat_bits // chunk_bits(link.inputs)  # of a beat
+        starts, ends = (self._operation(np.arange(self._beats) * chunks + within) for within in (0, chunks - 1))
+        links.engines[INTO] = self._frame_cycles = self._operations(chunks)
+        self._settling = int(ends[0] - starts[0]) + MIN_CYCLES_OF_A_BYTE
         links.all += [
-            Wait(consumer, pops, INTO, _numbers(starts + last), "a beat", 1),
+            Wait(consumer, pops, INTO, _numbers(ends), "a beat", 1),
             Wait(INTO, _numbers(starts), consumer, pops, "the beat before to be taken", 1, lag=1),
         ]
         self._leave(links, out_ports := link.outputs, link.output_turns)
@@ -66,13 +67,29 @@ class BehindALink:
         self._events = Events(design, links=links)
         self.latency = int(self._ends([0])[0])
 
+    def _operation(self, chunk: np.ndarray) -> np.ndarray:
+        """Return the operations in which chunks of a frame are taken, by their numbers."""
+        per_byte = 8 // chunk_bits(self.link.inputs)
+        byte, within = np.divmod(chunk, per_byte)
+        operations: np.ndarray = byte * max(MIN_CYCLES_OF_A_BYTE, per_byte) + within
+        return operations
+
+    def _operations(self, chunks: int) -> int:
+        """Return the operations of a frame whose beats have that number of chunks: until another byte may come."""
+        total, per_byte = chunks * self._beats, 8 // chunk_bits(self.link.inputs)
+        first_of_last_byte = int(self._operation(np.array((total - 1) // per_byte * per_byte)))
+        return first_of_last_byte + max(MIN_CYCLES_OF_A_BYTE, (total - 1) % per_byte + 1)
+
     def _leave(self, links: Precedences, ports: tuple[LinkPort, ...], turns: Sequence[tuple[int, int]]) -> None:
         taken: list[list[int]] = [[] for _ in ports]
-        at = 0
+        at, chunks, size = 0, 0, chunk_bits(ports)
         for k, count in turns:
             for _ in range(count):
                 taken[k].append(at)
-                at += 1 + ports[k].beat_bytes
+                at += 1 + ports[k].beat_bits // size
+                chunks += ports[k].beat_bits // size
+        if size < 8:
+            at += -chunks % (8 // size) + 1  # zeros, and the last byte, which goes when it is whole
         links.engines[OUT] = total = at + TRAILER
         for tensor, of_stream in zip(self._sinks, taken, strict=True):
             sink, every, takes = ("sink", tensor), np.arange(len(of_stream)), np.array(of_stream)
@@ -95,7 +112,7 @@ class BehindALink:
 
     def _ends_of(self, comes: np.ndarray) -> np.ndarray:
         """Return the same as ``_ends``, of frames whose beats (frames, beats) do not come before certain cycles."""
-        frames, settled = len(comes), self._once + CYCLES_OF_A_BYTE * self.link.inputs[0].beat_bytes
+        frames, settled = len(comes), self._once + self._settling
         solution = self._events.solve(frames, offers={self._input: comes.reshape(-1) + settled})
         assert not solution.waits
         last = [solution.sinks[tensor].reshape(frames, -1)[:, -1] for tensor in self._sinks]
@@ -125,7 +142,7 @@ class BehindALink:
         assert began and began[0] is not None
         known = [None if cycle is None else (cycle - began[0]) % CLOCK for cycle in began]
         elapsed = np.array([(cycle - began[0]) % CLOCK for cycle in ended])
-        latest, frame_cycles = [*map(int, elapsed - self.latency)], CYCLES_OF_A_BYTE * self.link.input_bytes
+        latest, frame_cycles = [*map(int, elapsed - self.latency)], self._frame_cycles
         for k in reversed(range(len(known))):
             exact = known[k]
             if exact is not None:

@@ -73,11 +73,11 @@ def board(name: str) -> LinkedBoard:
     return found
 
 
-def as_bytes(edge: Edge, values: np.ndarray) -> list[list[bytes]]:
-    """By frame, its beats."""
-    size = -(-edge.type.dtype.bits // 8)
+def as_bits(edge: Edge, values: np.ndarray) -> list[list[str]]:
+    """By frame, its beats; the first bit is the lowest one of the first integer."""
+    size = edge.type.dtype.bits
     beats = edge.order.to_beats(values)
-    text = [b"".join(int(place).to_bytes(size, "little", signed=True) for place in beat) for beat in beats]
+    text = ["".join(f"{int(place) % (1 << size):0{size}b}"[::-1] for place in beat) for beat in beats]
     return [text[k : k + edge.beats] for k in range(0, len(text), edge.beats)]
 
 
@@ -107,12 +107,13 @@ def through(design: Design, link: Link, frames: list[bytes]) -> tuple[list[Frame
     return talk.run(end, simulator).results, comes
 
 
-def in_turns(beats: list[list[list[bytes]]], turns: tuple[tuple[int, int], ...]) -> list[bytes]:
+def in_turns(beats: list[list[list[str]]], turns: tuple[tuple[int, int], ...]) -> list[bytes]:
     """Frames on the wire, of the beats by stream and frame."""
     frames = []
     for frame in range(len(beats[0])):
         left = [iter(of_stream[frame]) for of_stream in beats]
-        frames.append(b"".join(next(left[k]) for k, count in turns for _ in range(count)))
+        bits = "".join(next(left[k]) for k, count in turns for _ in range(count))
+        frames.append(int(bits[::-1], 2).to_bytes(-(-len(bits) // 8), "little"))
     return frames
 
 
@@ -121,7 +122,7 @@ def check_through(design: Design, link: Link) -> None:
     values = golden.trace(design.network, random_frames(design, 3, 1))
     edges = {edge.tensor: edge for edge in design.edges()}
     into, out = (
-        [as_bytes(edges[boundary.tensor], values[boundary.tensor]) for boundary in side]
+        [as_bits(edges[boundary.tensor], values[boundary.tensor]) for boundary in side]
         for side in (design.network.inputs, design.network.outputs)
     )
     came, _ = through(design, link, in_turns(into, link.input_turns))

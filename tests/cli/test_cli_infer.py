@@ -22,7 +22,7 @@ from onnx_hw import flow
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.assemble.host_model_file import host_model
 from onnx_hw_link.host_model import HostModel
-from onnx_hw_link.link import FromChip, FromHost, Greeting
+from onnx_hw_link.link import FromChip, FromHost
 from onnx_hw_link.packets import mirrored_cobs, uncobs, with_crc, without_crc
 from support.cli_runner import call
 from support.fixture_paths import EXAMPLES
@@ -102,9 +102,17 @@ def test_no_build_and_another_format(inputs: Path, tmp_path: Path) -> None:
     done = call("infer", tmp_path, "--inputs", inputs)
     assert done.exit_code == 1
     assert "error[no-build]: the folder must be that of a build" in done.output
-    (tmp_path / "model.json").write_text(json.dumps({"format": 0}))
-    done = call("infer", tmp_path, "--inputs", inputs)
-    assert "must be of format 1, not 0" in " ".join(done.output.split())
+    for described, said in (
+        (
+            {"format": 1, "protocol": 1},
+            "must be of format 2, not 1: build the model again with this version of onnx-hw",
+        ),
+        ({"format": 3}, "must be of format 2, not 3: use the onnx-hw that wrote it"),
+        ({"format": 2, "protocol": 1}, "with version 2 of the protocol, not 1: build the model again"),
+    ):
+        (tmp_path / "model.json").write_text(json.dumps(described))
+        done = call("infer", tmp_path, "--inputs", inputs)
+        assert done.exit_code == 3 and said in " ".join(done.output.split())
     done = call("infer", tmp_path / "report.json", "--inputs", inputs)
     assert "error[no-build]" in done.output
 
@@ -171,13 +179,13 @@ class Somebody(threading.Thread):
             os.close(self.open.pop())
 
 
-def greets(greeting: Greeting) -> Callable[[bytes], bytes | None]:
+def greets(greeting: bytes) -> Callable[[bytes], bytes | None]:
     """A chip that says what it is; and then somebody pulls the plug."""
 
     def answer(packet: bytes) -> bytes | None:
         if packet[0] != FromHost.HELLO:
             return None
-        return mirrored_cobs(with_crc(bytes((FromChip.HELLO, 0, packet[1], 0)) + greeting.to_bytes())) + b"\0"
+        return mirrored_cobs(with_crc(bytes((FromChip.HELLO, 0, packet[1], 0)) + greeting)) + b"\0"
 
     return answer
 
@@ -198,6 +206,13 @@ SAID = {
         "the chip at PORT must hold the design DIGEST; it holds ffffffffffffffffffffffffffffffff: load the bitstream "
         "of this build (onnx-hw program)",
     ),
+    "an older chip": (
+        1,
+        "the chip at PORT must speak version 2 of the protocol; it speaks version 1: build its bitstream again with "
+        "this version of onnx-hw, and load it",
+    ),
+    "a newer chip": (1, "it speaks version 3: use the version of onnx-hw that built its bitstream"),
+    "no weights": (3, "the chip at PORT must be ready for frames; its weights are not loaded"),
     "unplugged": (3, "PORT must stay connected; it went away: "),
     "somebody else": (3, "the port PORT must be there and free; another process uses it"),
 }
@@ -208,8 +223,11 @@ def test_what_is_wrong_with_a_port_is_said_in_a_sentence_and_soon(what: str, bui
     link = HostModel.read(built).link
     answers: dict[str, Callable[[bytes], bytes | None]] = {
         "another speed": lambda packet: b"\x80\xf8\0",  # three times, once for each greeting
-        "another design": greets(replace(link.greeting, digest=b"\xff" * 16)),
-        "unplugged": greets(link.greeting),
+        "another design": greets(replace(link.greeting, digest=b"\xff" * 16).to_bytes()),
+        "an older chip": greets(b"\1" + bytes(32)),
+        "a newer chip": greets(b"\3"),
+        "no weights": greets(replace(link.greeting, status=2).to_bytes()),
+        "unplugged": greets(link.greeting.to_bytes()),
     }
     somebody = Somebody(answers.get(what, lambda packet: b""))
     with Serial(somebody.port, exclusive=True) if what == "somebody else" else nullcontext():

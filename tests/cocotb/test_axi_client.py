@@ -15,7 +15,7 @@ import onnx_hw_boards
 from onnx_hw.assemble.netlist import netlist_of
 from onnx_hw.export.shells import write_shell
 from onnx_hw.runtime.build_folder import opened
-from onnx_hw_link.frames import frame_of
+from onnx_hw_link.frames import to_transfers
 from support.fixture_paths import CHECKOUT
 from support.shell_bench import drawn, small
 from support.targets import on_board
@@ -45,7 +45,7 @@ def test_a_foreign_client_moves_frames_with_pauses(tmp_path: Path) -> None:
     rows = {name: b"".join(network.beats(name, frames[name])) for name in ("a", "b")}
     (port,), edge = network.outputs, next(edge for edge in network.design.edges() if edge.tensor == "sum.o")
     sums = edge.order.to_beats(network.sums(frames)).reshape(FRAMES, port.beats, port.width)
-    rows["sum_o"] = b"".join(frame_of(port, frame) for frame in sums)
+    rows["sum_o"] = b"".join(to_transfers(port, frame) for frame in sums)
     arrays = {name: np.frombuffer(row, dtype=np.uint8).reshape(FRAMES, -1) for name, row in rows.items()}
     np.savez(tmp_path / "frames.npz", used=used, **arrays)
     clients = {"PYTHONPATH": str(CHECKOUT / "tests" / "cocotb"), "FRAMES": str(tmp_path / "frames.npz")}

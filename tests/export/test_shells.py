@@ -59,7 +59,8 @@ def test_the_page_names_every_port_and_stream(shell: ShellKind) -> None:
     names = stream_names(design)
     assert list(names.values()) == ["a", "b", "sum_o"]
     for port in (*link.inputs, *link.outputs):
-        assert f"| `{names[port.name]}` | {port.beats:,} | {port.beat_bytes:,} |" in page
+        size = port.transfer_bytes if shell is ShellKind.AXI_STREAM else port.beat_bits
+        assert f"| `{names[port.name]}` | {port.beats:,} | {size:,} |" in page
     assert "{" not in page
 
 

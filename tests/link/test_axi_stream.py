@@ -61,7 +61,7 @@ class Bench:
             willing = hesitates.random() < self.busy
             context.set(ready, willing)
             if willing and context.get(valid):
-                self.out.append((context.get(data).to_bytes(port.beat_bytes, "little"), bool(context.get(last))))
+                self.out.append((context.get(data).to_bytes(port.transfer_bytes, "little"), bool(context.get(last))))
             await context.tick()
             cycles += 1
             assert cycles < 20_000, f"{len(self.out)} of {count} transfers"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -106,18 +107,22 @@ def opened(answers: bytes | None, link: Link = SMALL) -> str:
     return told.decode()
 
 
-def greeting(link: Link, protocol: int = 1) -> bytes:
-    payload = bytes((protocol,)) + link.greeting.to_bytes()[1:]
+def greeting(payload: bytes) -> bytes:
     return b"".join(mirrored_cobs(with_crc(bytes((0x81, 0, 5 + k, 0)) + payload)) + b"\0" for k in range(3))
 
 
 def test_each_failure_is_a_sentence() -> None:
-    other = Link(bytes(16), SMALL.inputs, SMALL.outputs, 10**6, 128, 128)
-    assert opened(greeting(SMALL)) == ""
+    described = SMALL.greeting
+    longer = described.to_bytes()[:21] + bytes((2, 17)) + described.to_bytes()[23:] + b"!" + b"\x63\x02ab"
+    for answer in (described.to_bytes(), longer):
+        assert opened(greeting(answer)) == ""
     assert "nothing answers" in opened(b"")
     assert "what answers is no packet" in opened(b"login: ")
-    assert "another design" in opened(greeting(other))
-    assert "another version" in opened(greeting(SMALL, protocol=2))
+    assert "another design" in opened(greeting(replace(described, digest=bytes(16)).to_bytes()))
+    for status in (0, 2, 3, 5):
+        assert "weights are missing or damaged" in opened(greeting(replace(described, status=status).to_bytes()))
+    for other in (b"\1" + bytes(32), b"\3", described.to_bytes()[:5], described.to_bytes()[:-1]):
+        assert "another version" in opened(greeting(other))
     assert "the wire is gone" in opened(None)
 
 

@@ -16,7 +16,7 @@ from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.scheme import Precision, Scheme
 from onnx_hw_link.c_header import c_header
 from onnx_hw_link.errors import LinkError
-from onnx_hw_link.frames import frame_of, integers_of
+from onnx_hw_link.frames import from_transfers, in_turns, out_of_turns, to_transfers
 from onnx_hw_link.host_model import HostModel
 from onnx_hw_link.link import Link, LinkPort
 from support.fixture_paths import EXAMPLES
@@ -49,8 +49,10 @@ def test_digits_as_golden_has_them(multipliers: int) -> None:
     for k, image in enumerate(images):
         data, values = model.entering({"image": image})
         beats = edges[into.tensor].order.to_beats(entering[into.tensor][k : k + 1])
-        assert data == frame_of(link.inputs[0], beats)
-        results = frame_of(link.outputs[0], edges[out.tensor].order.to_beats(leaving[out.tensor][k : k + 1]))
+        assert data == in_turns(link.inputs, link.input_turns, [beats])
+        results = in_turns(
+            link.outputs, link.output_turns, [edges[out.tensor].order.to_beats(leaving[out.tensor][k : k + 1])]
+        )
         found = model.leaving(results, values)
         assert list(found) == list(wanted)
         assert all(
@@ -73,7 +75,7 @@ def test_a_float_model_in_integers_of_other_widths(bits: int) -> None:
     image = np.random.default_rng(bits).normal(0, 2, (1, 1, 8, 8)).astype(np.float32)
     order = {edge.tensor: edge for edge in design.edges()}[boundary.tensor].order
     wanted = order.to_beats(golden.integers_of(network, {"image": image[None]})[boundary.tensor])
-    assert model.entering({"image": image})[0] == frame_of(link.inputs[0], wanted)
+    assert model.entering({"image": image})[0] == in_turns(link.inputs, link.input_turns, [wanted])
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -83,6 +85,19 @@ def test_integers_there_and_back(bits: int, signed: bool) -> None:
     low = -(1 << (bits - 1)) if signed else 0
     beats = np.random.default_rng(bits).integers(low, low + (1 << bits), (6, 3))
     beats[0] = low, low + (1 << bits) - 1, 0
-    data = frame_of(port, beats)
-    assert len(data) == port.frame_bytes
-    assert np.array_equal(integers_of(port, data), beats)
+    data = to_transfers(port, beats)
+    assert len(data) == port.beats * port.transfer_bytes
+    assert np.array_equal(from_transfers(port, data), beats)
+    others = LinkPort("q", 2, 1, 3, False)
+    ports, turns = (port, others), ((1, 1), (0, 4), (1, 1), (0, 2))
+    words = [
+        [int(n) % (1 << bits) for n in stream.reshape(-1)] for bits, stream in ((bits, beats), (3, np.array([5, 2])))
+    ]
+    wanted, at = 0, 0
+    for word, size in ((words[1][:1], 3), (words[0][:12], bits), (words[1][1:], 3), (words[0][12:], bits)):
+        for n in word:
+            wanted, at = wanted | n << at, at + size
+    frame = in_turns(ports, turns, [beats, np.array([[5], [2]])])
+    assert frame == wanted.to_bytes(-(-at // 8), "little")
+    back = out_of_turns(ports, turns, frame)
+    assert np.array_equal(back[0], beats) and back[1].reshape(-1).tolist() == [5, 2]

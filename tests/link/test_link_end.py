@@ -52,6 +52,18 @@ def test_frames_that_fit_take_equally_long() -> None:
     assert set(latencies) - {None} == {latencies[0]}  # None: the chip still followed the frame before
 
 
+def test_a_type_that_the_chip_does_not_have_is_answered() -> None:
+    """Reserved ones and any other; the conversation goes on, and nothing of them reaches a frame."""
+    frames, types = drawn(SMALL, 3, 4), (0, 5, 7, 8, 9, 0x81, 0xFF)
+    strangers = b"".join(to_wire(bytes((kind, 77, 0, *range(4)))) for kind in types)
+    made = converse(SMALL, frames, greeted=strangers)
+    assert [result.beats for result in made.results] == [sums(SMALL, frame) for frame in frames]
+    assert made.session is not None
+    told = made.session.unknown
+    assert told and set(told) <= {*types} and told[-1] == types[-1]  # while one is told, later ones take its place
+    assert made.session.faults.broken == 0
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_garbage_leaves_nothing_behind(seed: int) -> None:
     """Random bytes, zeros among them, and a frame that another host never finished."""

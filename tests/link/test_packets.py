@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_hw_link.link import Greeting, Link, LinkPort
+from onnx_hw_link.frames import in_turns
+from onnx_hw_link.greeting import Greeting, OtherProtocol
+from onnx_hw_link.link import Link, LinkPort, chunk_bits, frame_bytes
 from onnx_hw_link.packets import cobs, from_wire, mirrored_cobs, to_wire, uncobs, uncobs_mirrored, with_crc, without_crc
 
 RUNS = st.lists(st.one_of(st.integers(0, 3), st.sampled_from([253, 254, 255, 508])), max_size=4)
@@ -56,10 +59,13 @@ def link(beats: int, width: int, bits: int, **choices: int) -> Link:
     return Link(bytes(16), (LinkPort("a", 1, 1, 8),), (LinkPort("b", beats, width, bits),), 10**6, **choices)
 
 
-def test_integers_take_the_fewest_bytes() -> None:
-    sizes = {(1, bits): LinkPort("p", 1, 1, bits).beat_bytes for bits in (1, 2, 8, 9, 16, 17, 24, 25)}
-    assert list(sizes.values()) == [1, 1, 1, 2, 2, 3, 3, 4]
-    assert [LinkPort("p", 1, width, 1).beat_bytes for width in (7, 8, 9)] == [1, 1, 2]
+def test_integers_take_the_fewest_bytes_of_a_transfer_and_their_own_bits_of_a_frame() -> None:
+    ports = {bits: LinkPort("p", 3, 1, bits) for bits in (1, 2, 4, 8, 9, 16, 17, 24, 25)}
+    assert [port.transfer_bytes for port in ports.values()] == [1, 1, 1, 1, 2, 2, 3, 3, 4]
+    assert [LinkPort("p", 1, width, 1).transfer_bytes for width in (7, 8, 9)] == [1, 1, 2]
+    assert [frame_bytes((port,)) for port in ports.values()] == [1, 1, 2, 3, 4, 6, 7, 9, 10]
+    assert [chunk_bits((port,)) for port in ports.values()] == [1, 2, 4, 8, 1, 8, 1, 8, 1]
+    assert in_turns((ports[4],), ((0, 3),), [np.array([[1], [-2], [3]])]).hex(" ") == "e1 03"
 
 
 @given(st.integers(1, 2000), st.integers(1, 3), st.sampled_from([1, 8, 12, 24]), st.sampled_from([128, 512, 2048]))
@@ -85,6 +91,11 @@ def test_what_cannot_be_is_refused() -> None:
 def test_a_greeting_there_and_back() -> None:
     told = link(10, 1, 8).greeting
     assert Greeting.from_bytes(told.to_bytes()) == told
-    assert Greeting.from_bytes(b"\2" + told.to_bytes()[1:]).protocol == 2
-    with pytest.raises(ValueError, match="33 bytes, not 5"):
-        Greeting.from_bytes(told.to_bytes()[:5])
+    longer = told.to_bytes()[:21] + bytes((2, 17)) + told.to_bytes()[23:] + b"!" + b"\x63\x02ab"
+    assert Greeting.from_bytes(longer) == told
+    with pytest.raises(OtherProtocol, match="version 1 of the protocol") as other:
+        Greeting.from_bytes(b"\1" + bytes(32))
+    assert other.value.version == 1
+    for broken, what in ((told.to_bytes()[:5], "cut short"), (told.to_bytes()[:21], "without"), (b"\2", "of 1 bytes")):
+        with pytest.raises(ValueError, match=what):
+            Greeting.from_bytes(broken)

@@ -6,12 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from onnx_hw_link.link import PROTOCOL, TRAILER, FromChip, FromHost, Greeting
+from onnx_hw_link.greeting import Greeting
+from onnx_hw_link.link import TRAILER, FromChip, FromHost
 from onnx_hw_link.packets import mirrored_cobs, uncobs, with_crc, without_crc
 from onnx_hw_link.session import Session
 
 FRAME, RESULT = 60, 3
-GREETING = Greeting(PROTOCOL, bytes(16), FRAME, RESULT, 10**6, 512, RESULT + TRAILER)
+GREETING = Greeting(bytes(16), FRAME, RESULT, 10**6, 512, RESULT + TRAILER)
 
 
 class Host:

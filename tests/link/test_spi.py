@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 from amaranth.sim import Simulator
 
-from onnx_hw_link.link import FromChip, Greeting, Link, LinkPort
+from onnx_hw_link.greeting import Greeting
+from onnx_hw_link.link import FromChip, Link, LinkPort
 from onnx_hw_link.session import FrameResult, Session, hello, packets_of
 from onnx_hw_rtl.link.spi import MIN_CLOCK_RATIO, SpiTarget
 from onnx_hw_rtl.shells.spi_shell import SpiShell

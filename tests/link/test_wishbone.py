@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import numpy as np
 from amaranth.sim import Simulator
 
+from onnx_hw_link.frames import from_transfers, in_turns, out_of_turns, to_transfers
 from onnx_hw_link.link import TRAILER, Link
 from onnx_hw_rtl.shells.wishbone_shell import BusRegister, Control, Status, WishboneShell
 from support.shell_bench import drawn, small
@@ -81,8 +82,17 @@ FRAMES = drawn(7, 5)
 
 def sent(k: int) -> bytes:
     """A frame, the beats of both inputs in turns."""
-    each = [iter(NETWORK.beats(name, FRAMES[name][k : k + 1])) for name in ("a", "b")]
-    return b"".join(next(each[stream]) for stream, count in TURNS for _ in range(count))
+    beats = [
+        from_transfers(port, b"".join(NETWORK.beats(name, FRAMES[name][k : k + 1])))
+        for name, port in zip(("a", "b"), LINK.inputs, strict=True)
+    ]
+    return in_turns(LINK.inputs, TURNS, beats)
+
+
+def sums_of(*results: bytes) -> np.ndarray:
+    """(frames, *shape) integers of results with their times."""
+    beats = (out_of_turns(LINK.outputs, LINK.output_turns, result[:-TRAILER])[0] for result in results)
+    return NETWORK.sums_of(b"".join(to_transfers(LINK.outputs[0], of_frame) for of_frame in beats))
 
 
 SENT = [sent(k) for k in range(7)]
@@ -93,7 +103,10 @@ def test_frames_are_goldens_in_order() -> None:
     results: list[bytes] = []
 
     async def bench(bus: Bus) -> None:
-        assert [await bus(BusRegister.INPUT_BYTES), await bus(BusRegister.OUTPUT_BYTES)] == [108, 72]
+        assert [await bus(BusRegister.INPUT_BYTES), await bus(BusRegister.OUTPUT_BYTES)] == [
+            LINK.input_bytes,
+            LINK.output_bytes,
+        ]
         told = [await bus(BusRegister.DIGEST + k) for k in range(4)]
         assert b"".join(word.to_bytes(4, "little") for word in told) == LINK.digest
         waiting = list(SENT)
@@ -112,7 +125,7 @@ def test_frames_are_goldens_in_order() -> None:
         assert not await bus.status(Status.REFUSED) and not await bus.status(Status.READY)
 
     run(bench)
-    assert np.array_equal(NETWORK.sums_of(b"".join(r[:-TRAILER] for r in results)), NETWORK.sums(FRAMES))
+    assert np.array_equal(sums_of(*results), NETWORK.sums(FRAMES))
     ends = [int.from_bytes(r[-4:], "little") for r in results]
     assert sorted(ends) == ends and results[0][-TRAILER] == 1
 
@@ -144,7 +157,7 @@ def test_what_is_asked_for_at_the_wrong_time_is_refused_and_a_restart_forgets_al
         for k in range(2):
             assert (await bus.read())[:-TRAILER] == (await bus.read())[:-TRAILER]
             assert np.array_equal(
-                NETWORK.sums_of((await bus.read())[:-TRAILER]),
+                sums_of(await bus.read()),
                 NETWORK.sums({name: array[k : k + 1] for name, array in FRAMES.items()}),
             )
             await bus.control(Control.TAKE)
@@ -156,6 +169,6 @@ def test_what_is_asked_for_at_the_wrong_time_is_refused_and_a_restart_forgets_al
         while not await bus.status(Status.READY):
             pass
         wanted = NETWORK.sums({name: array[5:6] for name, array in FRAMES.items()})
-        assert np.array_equal(NETWORK.sums_of((await bus.read())[:-TRAILER]), wanted)
+        assert np.array_equal(sums_of(await bus.read()), wanted)
 
     run(bench)

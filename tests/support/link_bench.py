@@ -9,7 +9,8 @@ from amaranth.hdl import Module, ResetInserter, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.sim import Simulator
 
-from onnx_hw_link.link import FromChip, Greeting, Link, LinkPort
+from onnx_hw_link.greeting import Greeting
+from onnx_hw_link.link import FromChip, Link, LinkPort
 from onnx_hw_link.session import FrameResult, Session, hello, packets_of
 from onnx_hw_rtl.link.endpoint import LinkEnd
 
@@ -54,8 +55,8 @@ class Sums(Component):
 
 def integers(port: LinkPort, frame: bytes) -> list[int]:
     """Of the beats of a frame, place by place."""
-    size = port.place_bits // 8
-    return [int.from_bytes(frame[at : at + size], "little", signed=True) for at in range(0, len(frame), size)]
+    bits, count = int.from_bytes(frame, "little"), port.beats * port.width
+    return [bits >> k * port.bits & ((1 << port.bits) - 1) for k in range(count)]
 
 
 def sums(link: Link, frame: bytes) -> bytes:
@@ -63,7 +64,8 @@ def sums(link: Link, frame: bytes) -> bytes:
     (a,), (b,) = link.inputs, link.outputs
     total = sum(wrapped(place, a.bits) for place in integers(a, frame))
     values = [wrapped(total + k, b.bits) for k in range(b.beats) for _ in range(b.width)]
-    return b"".join(value.to_bytes(b.place_bits // 8, "little", signed=True) for value in values)
+    bits = sum((value & ((1 << b.bits) - 1)) << k * b.bits for k, value in enumerate(values))
+    return bits.to_bytes(link.output_bytes, "little")
 
 
 def wrapped(value: int, bits: int) -> int:
@@ -97,6 +99,7 @@ class Conversation:
 
     Attributes:
         before: bytes that reach the chip first.
+        greeted: bytes that reach it behind the first packets of data.
         results: of the frames.
         cycles: that it took; ``most`` of them are too many.
         hellos: that were sent until one was answered.
@@ -106,6 +109,7 @@ class Conversation:
     frames: list[bytes]
     wire: Wire
     before: bytes = b""
+    greeted: bytes = b""
     retry: float = 3000
     most: int = 300_000
     results: list[FrameResult] = field(default_factory=list)
@@ -146,7 +150,8 @@ class Conversation:
                     self.session.offer(self.frames[offered])
                     offered += 1
                 if not to:
-                    to += self.wire(self.session.transmit(self.cycles))
+                    to += self.wire(self.session.transmit(self.cycles)) + self.greeted
+                    self.greeted = b""
                 self.results += self.session.results
                 self.session.results.clear()
 
@@ -166,6 +171,7 @@ def converse(
     share: float = 0.0,
     seed: int = 0,
     before: bytes = b"",
+    greeted: bytes = b"",
     host: type[Conversation] = Conversation,
 ) -> Conversation:
     """``Sums`` behind a ``LinkEnd``, in Amaranth's simulator."""
@@ -177,5 +183,5 @@ def converse(
         for part in ("payload", "valid"):
             m.d.comb += getattr(there, f"{port.name}_{part}").eq(getattr(here, f"{port.name}_{part}"))
         m.d.comb += getattr(here, f"{port.name}_ready").eq(getattr(there, f"{port.name}_ready"))
-    conversation = host(link, frames, Wire(share, random.Random(seed)), before)
+    conversation = host(link, frames, Wire(share, random.Random(seed)), before, greeted)
     return conversation.run(end, Simulator(m))

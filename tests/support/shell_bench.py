@@ -14,7 +14,7 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_link.frames import frame_of, integers_of
+from onnx_hw_link.frames import from_transfers, to_transfers
 from onnx_hw_link.link import LinkPort
 from onnx_hw_rtl.streams.assembly import Assembly
 from support.hand_built_designs import Sketch
@@ -39,8 +39,10 @@ class Small:
         order = next(edge.order for edge in self.design.edges() if edge.tensor == tensor)
         beats = order.to_beats(frames)
         beats[~order.used(len(beats))] = -1
-        every = (frame_of(port, part) for part in beats.reshape(len(frames), port.beats, port.width))
-        return [data[at : at + port.beat_bytes] for data in every for at in range(0, len(data), port.beat_bytes)]
+        every = (to_transfers(port, part) for part in beats.reshape(len(frames), port.beats, port.width))
+        return [
+            data[at : at + port.transfer_bytes] for data in every for at in range(0, len(data), port.transfer_bytes)
+        ]
 
     def sums(self, frames: Mapping[str, np.ndarray]) -> np.ndarray:
         """Golden."""
@@ -49,8 +51,9 @@ class Small:
     def sums_of(self, data: bytes) -> np.ndarray:
         """(frames, *shape) integers of the bytes of an output's beats."""
         (port,), edge = self.outputs, next(e for e in self.design.edges() if e.tensor == "sum.o")
-        parts = [data[at : at + port.frame_bytes] for at in range(0, len(data), port.frame_bytes)]
-        return edge.order.from_beats(np.concatenate([integers_of(port, part) for part in parts]))
+        size = port.beats * port.transfer_bytes
+        parts = [data[at : at + size] for at in range(0, len(data), size)]
+        return edge.order.from_beats(np.concatenate([from_transfers(port, part) for part in parts]))
 
 
 def drawn(count: int, seed: int) -> dict[str, np.ndarray]:

@@ -27,7 +27,7 @@
 #ifndef ONNX_HW_LINK_PACKETS
 #define ONNX_HW_LINK_PACKETS 8 /* that may be under way at a time; at most 64 */
 #endif
-#define ONNX_HW_LINK_PROTOCOL 1
+#define ONNX_HW_LINK_PROTOCOL 2
 #define ONNX_HW_LINK_PAYLOAD 256
 #define ONNX_HW_LINK_TIMES 9
 #define ONNX_HW_LINK_LONGEST 268 /* bytes of a packet on the wire */
@@ -40,6 +40,7 @@ typedef enum {
     ONNX_HW_LINK_GARBLED,
     ONNX_HW_LINK_OTHER_PROTOCOL,
     ONNX_HW_LINK_OTHER_DESIGN,
+    ONNX_HW_LINK_NOT_READY,
     ONNX_HW_LINK_STALLED,
     ONNX_HW_LINK_PORT
 } onnx_hw_link_status;
@@ -155,16 +156,25 @@ static void onnx_hw_link_went_on(onnx_hw_link *l) {
 }
 
 static void onnx_hw_link_take_greeting(onnx_hw_link *l, const uint8_t *packet, size_t size) {
+    const uint8_t *digest = 0, *sizes = 0;
     if (l->greeted || size < 5 || packet[2] != l->number) return;
-    if (packet[4] != ONNX_HW_LINK_PROTOCOL || size != 4 + 33) {
+    if (packet[4] == ONNX_HW_LINK_PROTOCOL) {
+        for (size_t at = 7; at + 2 <= size && at + 2 + packet[at + 1] <= size; at += 2u + packet[at + 1]) {
+            if (packet[at] == 1 && packet[at + 1] >= 16) digest = packet + at + 2;
+            if (packet[at] == 2 && packet[at + 1] >= 16) sizes = packet + at + 2;
+        }
+    }
+    if (!digest || !sizes) {
         l->refused = ONNX_HW_LINK_OTHER_PROTOCOL;
-    } else if (memcmp(packet + 5, l->digest, 16) || onnx_hw_link_u32(packet + 21) != l->input_bytes ||
-               onnx_hw_link_u32(packet + 25) != l->output_bytes) {
+    } else if (memcmp(digest, l->digest, 16) || onnx_hw_link_u32(sizes) != l->input_bytes ||
+               onnx_hw_link_u32(sizes + 4) != l->output_bytes) {
         l->refused = ONNX_HW_LINK_OTHER_DESIGN;
+    } else if ((packet[5] & 7) != 1) { /* ready, and neither without weights nor with damaged ones */
+        l->refused = ONNX_HW_LINK_NOT_READY;
     } else {
-        l->clock_hz = onnx_hw_link_u32(packet + 29);
-        l->input_buffer = (uint16_t)(packet[33] | packet[34] << 8);
-        l->result_bytes = (uint16_t)(packet[35] | packet[36] << 8);
+        l->clock_hz = onnx_hw_link_u32(sizes + 8);
+        l->input_buffer = (uint16_t)(sizes[12] | sizes[13] << 8);
+        l->result_bytes = (uint16_t)(sizes[14] | sizes[15] << 8);
         l->greeted = 1;
     }
 }
@@ -316,7 +326,7 @@ static size_t onnx_hw_link_hello(onnx_hw_link *l, uint8_t number, uint8_t *out) 
     uint8_t header[3];
     header[0] = 1;
     header[1] = l->number = l->oldest = number;
-    header[2] = 0;
+    header[2] = ONNX_HW_LINK_PROTOCOL;
     out[0] = 0; /* ends whatever another session left half sent */
     return 1 + onnx_hw_link_to_wire(out + 1, header, out, 0);
 }
@@ -403,6 +413,7 @@ static const char *onnx_hw_link_told(onnx_hw_link_status status) {
         case ONNX_HW_LINK_GARBLED: return "what answers is no packet: is the speed of the wire right?";
         case ONNX_HW_LINK_OTHER_PROTOCOL: return "the chip speaks another version: build its bitstream again";
         case ONNX_HW_LINK_OTHER_DESIGN: return "the chip holds another design: load the bitstream of this build";
+        case ONNX_HW_LINK_NOT_READY: return "the chip takes no frames: its weights are missing or damaged";
         case ONNX_HW_LINK_STALLED: return "the chip goes forward no more: is it still connected and powered?";
         case ONNX_HW_LINK_PORT: return "the wire is gone";
         default: return "";

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.link import LinkPort
-from onnx_hw_rtl.streams.beats import beat_of_bytes, bytes_of_beat
+from onnx_hw_rtl.streams.beats import beat_of_transfer, transfer_of_beat
 
 __all__ = ["FramesIn", "FramesOut"]
 
@@ -31,7 +31,7 @@ class FramesIn(Component):
         self.port, self.marked = port, marked
         super().__init__(
             {
-                "tdata": In(8 * port.beat_bytes),
+                "tdata": In(8 * port.transfer_bytes),
                 **{name: In(1) for name in ("tvalid", "tlast", "ready")},
                 **{name: Out(1) for name in ("tready", "valid", "wrong")},
                 "payload": Out(port.width * port.bits),
@@ -46,7 +46,7 @@ class FramesIn(Component):
         last, taken, given = Signal(), Signal(), Signal()
         m.d.comb += [
             last.eq(left == 0),
-            self.payload.eq(Mux(filling, 0, beat_of_bytes(self.port, self.tdata))),
+            self.payload.eq(Mux(filling, 0, beat_of_transfer(self.port, self.tdata))),
             self.valid.eq(filling | (self.tvalid & ~dropping)),
             self.tready.eq(dropping | (self.ready & ~filling)),
             taken.eq(self.tvalid & self.tready),
@@ -81,7 +81,7 @@ class FramesOut(Component):
                 "payload": In(port.width * port.bits),
                 **{name: In(1) for name in ("valid", "tready")},
                 **{name: Out(1) for name in ("ready", "tvalid", "tlast")},
-                "tdata": Out(8 * port.beat_bytes),
+                "tdata": Out(8 * port.transfer_bytes),
             }
         )
 
@@ -90,7 +90,7 @@ class FramesOut(Component):
         beats = self.port.beats
         left = Signal(range(beats), init=beats - 1)
         m.d.comb += [
-            self.tdata.eq(bytes_of_beat(self.port, self.payload)),
+            self.tdata.eq(transfer_of_beat(self.port, self.payload)),
             self.tvalid.eq(self.valid),
             self.tlast.eq(left == 0),
             self.ready.eq(self.tready),

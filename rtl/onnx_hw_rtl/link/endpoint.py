@@ -70,7 +70,7 @@ class LinkEnd(Component):
             taken_apart.trailer.eq(times.byte),
             taken_apart.trailer_last.eq(times.last),
         ]
-        for name in ("hello", "ack", "again", "taken", "missed", "acked", "expected", "credit"):
+        for name in ("hello", "ack", "again", "taken", "missed", "unknown", "acked", "expected", "credit", "kind"):
             m.d.comb += getattr(sender, name).eq(getattr(receiver, name))
         connect(m, receiver.o, beats.i)
         connect(m, taken_apart.o, sender.i)

@@ -16,7 +16,6 @@ __all__ = ["LinkReceiver"]
 
 _HEADER_BYTES = 3  # kind, number, the next result that the host waits for
 _MIN_PACKET_BYTES = _HEADER_BYTES + 2  # with the CRC
-_KIND_BITS = max(FromHost).bit_length()  # higher bits are ignored
 
 
 class LinkReceiver(Component):
@@ -29,6 +28,7 @@ class LinkReceiver(Component):
         hello: the host begins anew; high for one cycle. Everything behind this component has to begin anew, too.
         ack, acked: (strobe) all results before number ``acked`` have arrived at the host.
         again: with ``ack``: the host wants the results from there on once more, or any answer.
+        unknown, kind: (strobe) a whole packet of a type that is not in ``FromHost`` came; the first byte of a packet.
         taken, missed: (strobes) a packet of data was taken; or it arrived damaged or out of turn.
         expected: number of the next packet of data.
         credit: number of bytes that have left the buffer, in ``Link.credit_unit``, modulo 256.
@@ -39,8 +39,8 @@ class LinkReceiver(Component):
         super().__init__(
             {
                 **{name: In(1) for name in ("strobe", "end", "whole", "at_start")},
-                **{name: Out(1) for name in ("hello", "ack", "again", "taken", "missed")},
-                **{name: Out(8) for name in ("acked", "expected", "credit")},
+                **{name: Out(1) for name in ("hello", "ack", "again", "taken", "missed", "unknown")},
+                **{name: Out(8) for name in ("acked", "expected", "credit", "kind")},
                 "byte": In(8),
                 "o": Out(stream.Signature(8)),
             }
@@ -49,7 +49,8 @@ class LinkReceiver(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.crc = ResetInserter(self.end)(crc := Crc16())
-        kind, number = Signal(_KIND_BITS), Signal(8)
+        kind, number = self.kind, Signal(8)
+        greeted, known = Signal(), Signal()  # a session has begun; this type is in ``FromHost``
         come = Signal(_MIN_PACKET_BYTES)  # the packet has a byte, two bytes, ...
         is_data, behind = kind == FromHost.DATA, Signal(8)
         in_turn = behind == 0
@@ -70,22 +71,26 @@ class LinkReceiver(Component):
                 m.d.sync += field.eq(self.byte)
         m.d.comb += [
             self.hello.eq(right & (kind == FromHost.HELLO)),
-            self.ack.eq(right & ~self.hello),
+            known.eq((kind != 0) & (kind <= max(FromHost))),
+            self.unknown.eq(right & ~known & greeted),
+            self.ack.eq(right & known & ~self.hello),
             self.again.eq(kind == FromHost.POLL),
             self.taken.eq(right & is_data & in_turn & ~overflow),
         ]
-        self._report_missing(m, right, is_data, behind, come[0])
+        self._report_missing(m, right, is_data, behind, come[0], greeted)
         with m.If(self.hello | self.taken):
             m.d.sync += self.expected.eq(number + is_data)
         self._build_buffer(m, write, overflow)
         return m
 
-    def _report_missing(self, m: Module, right: Signal, is_data: Value, behind: Signal, begun: Value) -> None:
+    def _report_missing(
+        self, m: Module, right: Signal, is_data: Value, behind: Signal, begun: Value, greeted: Signal
+    ) -> None:
         """Report a packet that is damaged at once, but not those that come out of turn after it.
 
         Packets that have been taken before are not missed: half of all numbers count as earlier.
         """
-        told, greeted, wrong, ahead = (Signal(name=name) for name in ("told", "greeted", "wrong", "ahead"))
+        told, wrong, ahead = (Signal(name=name) for name in ("told", "wrong", "ahead"))
         m.d.comb += [
             wrong.eq(self.end & ~right & ~(self.whole & ~begun)),  # two zeros in a row are not a packet
             ahead.eq(right & is_data & ~self.taken & (behind[7] | (behind == 0))),

@@ -22,7 +22,7 @@ class LinkSender(Component):
 
     Ports:
         i, last: bytes of results; the last byte of a frame ends its packet.
-        hello, ack, again, taken, missed, acked, expected, credit: see ``LinkReceiver``.
+        hello, ack, again, taken, missed, unknown, acked, expected, credit, kind: see ``LinkReceiver``.
         o, o_last: bytes of packets, for a ``CobsEncoder``.
     """
 
@@ -31,8 +31,8 @@ class LinkSender(Component):
         super().__init__(
             {
                 "i": In(stream.Signature(8)),
-                **{name: In(1) for name in ("last", "hello", "ack", "again", "taken", "missed")},
-                **{name: In(8) for name in ("acked", "expected", "credit")},
+                **{name: In(1) for name in ("last", "hello", "ack", "again", "taken", "missed", "unknown")},
+                **{name: In(8) for name in ("acked", "expected", "credit", "kind")},
                 "o": Out(stream.Signature(8)),
                 "o_last": Out(1),
             }
@@ -53,8 +53,9 @@ class LinkSender(Component):
         # number of bytes of the payload after this one
         index = Signal(range(max(len(link.greeting.to_bytes()), link.slot_bytes)))
         stored, kept, payload = self._payloads(m, is_hello, following, index)
-        due = ("hello", "status", "missing", "answer")
-        hello, status, missing, answer = (Signal(name=f"{name}_due") for name in due)
+        due = ("hello", "status", "missing", "answer", "unknown")
+        hello, status, missing, answer, unknown = (Signal(name=f"{name}_due") for name in due)
+        other = Signal(8)  # the type that is unknown
         # the bit of the credit that changes with every quarter of the buffer that is read, as sent last
         told = Signal()
         news, begins = Signal(), Signal()
@@ -70,7 +71,11 @@ class LinkSender(Component):
         # A byte stays for one more cycle, for its CRC; meanwhile the next byte is read.
         m.d.sync += [second.eq(sent), reads.eq((second & ~idle) | begins), shown.eq(reads | (shown & ~sent))]
         # The byte that is sent.
-        parts = [(header[0], Cat(kind, 0, 0, 0, 0, 1)), (header[1], following), (header[2], self.expected)]
+        parts = [
+            (header[0], Cat(kind, 0, 0, 0, 0, 1)),
+            (header[1], Mux(kind == _low(FromChip.UNKNOWN), other, following)),
+            (header[2], self.expected),
+        ]
         parts += [(header[3], self.credit), (in_payload, payload), (crc_high | crc_low, crc.crc[8:])]
         with m.If(reads):
             m.d.sync += byte.eq(reduce(or_, (value & here.replicate(8) for here, value in parts)))
@@ -91,7 +96,7 @@ class LinkSender(Component):
         # The next packet.
         m.d.comb += [
             news.eq(status | (told != self.credit[5])),
-            begins.eq(idle & (hello | missing | answer | news | (following[: len(stored)] != stored))),
+            begins.eq(idle & (hello | missing | answer | unknown | news | (following[: len(stored)] != stored))),
         ]
         with m.If(begins):
             m.d.sync += [idle.eq(0), header.eq(1), status.eq(0), told.eq(self.credit[5])]
@@ -103,6 +108,8 @@ class LinkSender(Component):
                 m.d.sync += [kind.eq(_low(FromChip.MISSING)), missing.eq(0)]
             with m.Elif(answer):
                 m.d.sync += [kind.eq(_low(FromChip.ANSWER)), answer.eq(0), following.eq(kept)]
+            with m.Elif(unknown):
+                m.d.sync += [kind.eq(_low(FromChip.UNKNOWN)), unknown.eq(0)]
             with m.Elif(news):
                 m.d.sync += kind.eq(_low(FromChip.STATUS))
             with m.Else():
@@ -112,10 +119,12 @@ class LinkSender(Component):
             m.d.sync += status.eq(1)
         with m.If(self.missed):
             m.d.sync += missing.eq(1)
+        with m.If(self.unknown):
+            m.d.sync += [unknown.eq(1), other.eq(self.kind)]
         with m.If(self.ack & self.again):
             m.d.sync += answer.eq(1)
         with m.If(self.hello):
-            m.d.sync += [hello.eq(1), status.eq(0), missing.eq(0), answer.eq(0), told.eq(0)]
+            m.d.sync += [hello.eq(1), status.eq(0), missing.eq(0), answer.eq(0), unknown.eq(0), told.eq(0)]
         return m
 
     def _payloads(self, m: Module, is_hello: Value, number: Signal, index: Signal) -> tuple[Signal, Signal, Value]:

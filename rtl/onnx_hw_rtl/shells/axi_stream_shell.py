@@ -48,7 +48,7 @@ class AxiStreamShell(Component):
         for prefix, side, there, back in (("s_axis", self.inputs, In, Out), ("m_axis", self.outputs, Out, In)):
             for port in side:
                 name = f"{prefix}_{self.names[port.name]}"
-                ports |= {f"{name}_tdata": there(8 * port.beat_bytes), f"{name}_tlast": there(1)}
+                ports |= {f"{name}_tdata": there(8 * port.transfer_bytes), f"{name}_tlast": there(1)}
                 ports |= {f"{name}_tvalid": there(1), f"{name}_tready": back(1)}
         super().__init__(ports)
 

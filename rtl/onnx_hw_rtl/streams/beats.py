@@ -9,8 +9,10 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw_link.link import LinkPort
+from onnx_hw_link.link import LinkPort, chunk_bits
 from onnx_hw_rtl.parts.lfsr_counter import next_state, states, width_for
+
+_BYTE = 8
 
 
 class BeatArbiter(Component):
@@ -19,11 +21,14 @@ class BeatArbiter(Component):
     A sequence of turns that repeats is stored once. Many turns are stored in a memory, which needs the two cycles
     between beats.
 
+    Attributes:
+        in_memory: whether they are.
+
     Args:
         turns: (stream, beats) of one frame, in order.
 
     Ports:
-        step: a beat has passed; two cycles or more apart.
+        step: a beat has passed; if ``in_memory``, two cycles or more apart.
         stream: number of the stream whose turn it is.
         first, last: the current beat is the first or the last one of a frame.
     """
@@ -34,6 +39,7 @@ class BeatArbiter(Component):
         count = len(turns)
         period = next(k for k in range(1, count + 1) if count % k == 0 and [*turns[:k]] * (count // k) == [*turns])
         self.turns, self.rounds = tuple(turns[:period]), count // period
+        self.in_memory = period > self.MAX_TURNS_IN_LOGIC
         self.streams = 1 + max(stream for stream, _ in turns)
         longest = max(beats for _, beats in turns)
         # states of a counter through the longest turn; shorter turns start within it
@@ -68,7 +74,7 @@ class BeatArbiter(Component):
         """Return the next turn: the place at which it begins, and the number of its stream above it."""
         words = [stream << width | self._places[-beats] for stream, beats in (*self.turns[1:], self.turns[0])]
         shape = width + (self.streams - 1 or 1).bit_length()
-        if len(words) > self.MAX_TURNS_IN_LOGIC:
+        if self.in_memory:
             m.submodules.memory = rom = memory.Memory(shape=shape, depth=len(words), init=words)
             port = rom.read_port()
             m.d.comb += port.addr.eq(turn)
@@ -89,12 +95,15 @@ def _numbers(count: int) -> range:
 class BeatsFromBytes(Component):
     """Collector of bytes into beats. It holds one beat per stream, so that a core that needs several at once gets them.
 
+    Beats follow each other bit by bit, in chunks of ``onnx_hw_link.link.chunk_bits``, one per cycle; where a chunk is a
+    byte, the bytes come every other cycle. What the last byte of a frame has behind the last beat is dropped.
+
     Args:
         ports: the streams.
         turns: order of the beats, see ``BeatArbiter``.
 
     Ports:
-        i: the bytes.
+        i: the bytes, two cycles or more apart.
         {name}_payload, {name}_valid, {name}_ready: each stream.
         at_start: the next byte is the first of a frame.
         begins: the network takes the first beat of a frame.
@@ -116,16 +125,22 @@ class BeatsFromBytes(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.turns = turns = BeatArbiter(self.turns)
-        count = Signal(range(max(port.beat_bytes for port in self.ports)))  # bytes of the current beat so far
+        size = chunk_bits(self.ports)
+        chunks = [port.beat_bits // size for port in self.ports]
+        count = Signal(range(max(chunks)))  # chunks of the current beat so far
         full = Array(Signal(name=f"full_{port.name}") for port in self.ports)
-        last_byte = Array(count == port.beat_bytes - 1 for port in self.ports)
+        last_chunk = Array(count == number - 1 for number in chunks)
         waits = Signal()  # the first beat of a frame waits until the network takes it
-        come, (stream_, _) = Signal(), self.turns[0]
+        come, (stream_, _), chunk = Signal(), self.turns[0], Signal(size)
+        free, ends, stepped = Signal(), Signal(), Signal()
+        left = self._take_apart(m, chunk, come, free, ends)
+        if turns.in_memory:
+            m.d.sync += stepped.eq(turns.step)
         m.d.comb += [
-            self.i.ready.eq(~full[turns.stream]),
-            come.eq(self.i.valid & self.i.ready),
-            turns.step.eq(come & last_byte[turns.stream]),
-            self.at_start.eq(turns.first & (count == 0)),
+            free.eq(~full[turns.stream] & ~stepped),
+            turns.step.eq(come & last_chunk[turns.stream]),
+            ends.eq(turns.step & turns.last),
+            self.at_start.eq(turns.first & (count == 0) & (left == 0)),
             self.begins.eq(waits & full[stream_] & getattr(self, f"{self.ports[stream_].name}_ready")),
         ]
         with m.If(come):
@@ -133,22 +148,49 @@ class BeatsFromBytes(Component):
         with m.If(self.begins):
             m.d.sync += waits.eq(0)
         for k, port in enumerate(self.ports):
-            word = Signal(8 * port.beat_bytes, name=f"word_{port.name}", reset_less=True)
+            word = Signal(port.beat_bits, name=f"word_{port.name}", reset_less=True)
             m.d.comb += getattr(self, f"{port.name}_valid").eq(full[k])
-            m.d.comb += getattr(self, f"{port.name}_payload").eq(beat_of_bytes(port, word))
+            m.d.comb += getattr(self, f"{port.name}_payload").eq(word)
             with m.If(full[k] & getattr(self, f"{port.name}_ready")):
                 m.d.sync += full[k].eq(0)
             with m.If(come & (turns.stream == k)):
-                m.d.sync += word.eq(Cat(word, self.i.payload)[8:])
-                with m.If(last_byte[k]):
+                m.d.sync += word.eq(Cat(word, chunk)[size:])
+                with m.If(last_chunk[k]):
                     m.d.sync += full[k].eq(1)
         with m.If(turns.step & turns.first):
             m.d.sync += waits.eq(1)
         return m
 
+    def _take_apart(self, m: Module, chunk: Signal, come: Signal, free: Signal, ends: Signal) -> Value:
+        """Drive ``chunk`` with the next one, and ``come``; return the number of chunks that are left of a byte.
+
+        Args:
+            free: a chunk has room.
+            ends: this chunk is the last one of a frame.
+        """
+        size = len(chunk)
+        if size == _BYTE:
+            m.d.comb += [chunk.eq(self.i.payload), self.i.ready.eq(free), come.eq(self.i.valid & free)]
+            return Const(0, 1)
+        rest, left = Signal(_BYTE - size, reset_less=True), Signal(range(_BYTE // size))
+        bits = Mux(left == 0, self.i.payload, rest)
+        m.d.comb += [
+            chunk.eq(bits),
+            self.i.ready.eq(free & (left == 0)),
+            come.eq(free & (self.i.valid | (left != 0))),
+        ]
+        with m.If(come):
+            m.d.sync += [rest.eq(bits >> size), left.eq(left - 1)]  # from 0 to the greatest one
+        with m.If(ends):
+            m.d.sync += left.eq(0)
+        return left
+
 
 class BytesFromBeats(Component):
     """Serializer of beats into bytes, with a trailer after every frame.
+
+    Beats follow each other bit by bit, in chunks as in ``BeatsFromBytes``; zeros fill up the last byte before the
+    trailer.
 
     Args:
         ports: the streams.
@@ -181,24 +223,21 @@ class BytesFromBeats(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.turns = turns = BeatArbiter(self.turns)
-        most = max(port.beat_bytes for port in self.ports)
-        word = Signal(8 * most, reset_less=True)
-        left = Signal(range(most + 1))  # bytes left of the current beat
+        size = chunk_bits(self.ports)
+        word = Signal(max(port.beat_bits for port in self.ports), reset_less=True)
+        left = Signal(range(len(word) // size + 1))  # chunks left of the current beat
         behind = Signal()  # the trailer is next, or is being sent
-        sent, trailing = Signal(), Signal()
+        moves, trailing = Signal(), Signal()
         m.d.comb += [
-            sent.eq(self.o.valid & self.o.ready),
-            trailing.eq(behind & (left == 0)),
-            self.o.valid.eq((left != 0) | behind),
             self.last.eq(trailing & self.trailer_last),
             self.ends.eq(turns.step & turns.last),
-            self.passes.eq(sent & trailing),
+            self.passes.eq(self.o.valid & self.o.ready & trailing),
         ]
-        m.d.comb += self.o.payload.eq(word[:8])
+        self._put_together(m, word[:size], left != 0, moves, behind, trailing)
         with m.If(trailing):
             m.d.comb += self.o.payload.eq(self.trailer)
-        with m.If(sent & ~trailing):
-            m.d.sync += [word.eq(word >> 8), left.eq(left - 1)]
+        with m.If(moves):
+            m.d.sync += [word.eq(word >> size), left.eq(left - 1)]
         with m.If(self.passes & self.trailer_last):
             m.d.sync += behind.eq(0)
         with m.Switch(turns.stream):
@@ -207,20 +246,53 @@ class BytesFromBeats(Component):
                 with m.Case(k):
                     m.d.comb += [ready.eq((left == 0) & ~behind), turns.step.eq(valid & ready)]
                     with m.If(turns.step):
-                        m.d.sync += [word.eq(bytes_of_beat(port, getattr(self, f"{port.name}_payload")))]
-                        m.d.sync += left.eq(port.beat_bytes)
+                        m.d.sync += word.eq(getattr(self, f"{port.name}_payload"))
+                        m.d.sync += left.eq(port.beat_bits // size)
         with m.If(self.ends):
             m.d.sync += behind.eq(1)
         return m
 
+    def _put_together(
+        self, m: Module, chunk: Value, there: Value, moves: Signal, behind: Signal, trailing: Signal
+    ) -> None:
+        """Drive ``o``, but for the trailer, ``trailing`` while the trailer passes, and ``moves`` when a chunk does.
 
-def beat_of_bytes(port: LinkPort, word: Value) -> Value:
-    """Extract the payload from a beat as it travels over the link."""
+        Args:
+            there: there is a chunk.
+            behind: no beat of the frame comes after the present one.
+        """
+        size = len(chunk)
+        if size == _BYTE:
+            m.d.comb += [
+                trailing.eq(behind & ~there),
+                self.o.valid.eq(there | behind),
+                self.o.payload.eq(chunk),
+                moves.eq(there & self.o.ready),
+            ]
+            return
+        byte, count = Signal(_BYTE, reset_less=True), Signal(range(_BYTE // size + 1))  # chunks of the byte so far
+        whole, fills = Signal(), Signal()
+        m.d.comb += [
+            whole.eq(count == _BYTE // size),
+            trailing.eq(behind & ~there & (count == 0)),
+            self.o.valid.eq(whole | trailing),
+            self.o.payload.eq(byte),
+            moves.eq(there & (~whole | self.o.ready)),
+            fills.eq(behind & ~there & (count != 0) & ~whole),
+        ]
+        with m.If(moves | fills):
+            m.d.sync += [byte.eq(Cat(byte, chunk & there.replicate(size))[size:]), count.eq(count + 1)]
+        with m.If(whole & self.o.ready):
+            m.d.sync += count.eq(moves)
+
+
+def beat_of_transfer(port: LinkPort, word: Value) -> Value:
+    """Extract the payload from a transfer."""
     return Cat(*(word[k * port.place_bits :][: port.bits] for k in range(port.width)))
 
 
-def bytes_of_beat(port: LinkPort, payload: Value) -> Value:
-    """Return a beat as it travels over the link."""
+def transfer_of_beat(port: LinkPort, payload: Value) -> Value:
+    """Return the transfer of a beat."""
     places = [payload[k * port.bits :][: port.bits] for k in range(port.width)]
     above = port.place_bits - port.bits
     return Cat(*(Cat(place, (place[-1] if port.signed else Const(0, 1)).replicate(above)) for place in places))
