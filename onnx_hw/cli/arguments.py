@@ -37,6 +37,10 @@ CALIBRATION = click.option(
     metavar="X.npz",
     help="Samples for the ranges of a float model: a file, or a folder of samples.",
 )
+RANDOM_CALIBRATION = click.option(
+    "--random-calibration", is_flag=True,
+    help="Build a float model without samples, with scales of random numbers: for its size and speed alone.",
+)  # fmt: skip
 FOLDING = click.option(
     "--folding",
     type=FILE,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, STORE, VERBOSE
+from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, RANDOM_CALIBRATION, STORE, VERBOSE
 from onnx_hw.cli.quantize_options import how_to_quantize
 from onnx_hw.cli.read_options import how_to_read
 from onnx_hw.cli.schedule_options import schedule_options
@@ -25,6 +25,7 @@ from onnx_hw.runtime.stage import Stage
     "--inputs", type=FILE, metavar="X.npz", help="Samples to prove with; the array `labels` may hold their classes."
 )
 @CALIBRATION
+@RANDOM_CALIBRATION
 @schedule_options
 @FOLDING
 @click.option(
@@ -49,6 +50,7 @@ def build(
     out: Path | None,
     inputs: Path | None,
     calibration: Path | None,
+    random_calibration: bool,
     scheduling: ScheduleRequest,
     folding: Path | None,
     stop_after: str,
@@ -72,6 +74,7 @@ def build(
         out=out,
         inputs=inputs,
         calibration=calibration,
+        random_calibration=random_calibration,
         folding=folding,
         scheduling=scheduling,
         stop_after=Stage(stop_after),

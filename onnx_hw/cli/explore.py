@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from onnx_hw.cli.arguments import CALIBRATION, FILE, JOBS, MODEL, SCHEDULER, STORE
+from onnx_hw.cli.arguments import CALIBRATION, FILE, JOBS, MODEL, RANDOM_CALIBRATION, SCHEDULER, STORE
 from onnx_hw.cli.quantize_options import OUTPUT, PRECISION
 from onnx_hw.cli.read_options import how_to_read
 from onnx_hw.cli.session import CliSession
@@ -124,6 +124,7 @@ def _measured(
 @STORE
 @click.option("--inputs", type=FILE, metavar="X.npz", help="Samples, as for a build.")
 @CALIBRATION
+@RANDOM_CALIBRATION
 @OUTPUT
 @PRECISION
 @how_to_read
@@ -149,6 +150,7 @@ def explore(
     store: Path | None,
     inputs: Path | None,
     calibration: Path | None,
+    random_calibration: bool,
     output: str | None,
     precision: Path | None,
     reading: ReadOptions,
@@ -171,6 +173,7 @@ def explore(
         out=out,
         inputs=inputs,
         calibration=calibration,
+        random_calibration=random_calibration,
         reading=reading,
         quantizing=quantizing,
         store=store,

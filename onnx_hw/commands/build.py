@@ -134,6 +134,7 @@ def build(
     with opened(options.folder, store=store) as work.folder:
         try:
             for stage in options.stages[1:]:
+                work.require_samples_for(stage)
                 work.take(stage)
         except BaseException as error:
             work.account.fail(error)

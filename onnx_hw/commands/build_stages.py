@@ -19,9 +19,12 @@ from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
 from onnx_hw.commands.stage_messages import (
+    ScaleOrigin,
+    goal_without_samples,
     quantization_fact,
     quantization_warnings,
     route_warnings,
+    samples_missing,
     schedule_fact,
     schedule_warnings,
 )
@@ -34,7 +37,6 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.text import file_name
-from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import require_samples
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.prove.circuit import prove as simulation
 from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult, directed_vector_error
@@ -44,7 +46,8 @@ from onnx_hw.prove.circuit.outputs import circuit_outputs
 from onnx_hw.prove.circuit.prove import Proof, compiles
 from onnx_hw.prove.model.compare import compare
 from onnx_hw.quantization.quantize import PreparedModel, prepare_model, quantize_model
-from onnx_hw.quantization.ranges.calibrate import SampleRanges
+from onnx_hw.quantization.ranges.assume import assume_ranges
+from onnx_hw.quantization.ranges.calibrate import RangeSource, SampleRanges
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from onnx_hw.quantization.scheme import DEFAULT
 from onnx_hw.quantization.scheme_from_options import format_precision_file, scheme_from_options
@@ -77,6 +80,7 @@ class BuildState:
     model: Model  # of one frame
     batch: int  # frames of a sample
     given: InputData
+    origin: ScaleOrigin  # of the scales that the model does not bring
     network: Network
     seen: Mapping[str, np.ndarray] | None  # samples by graph input, for the report
     sqnr: Mapping[str, float | None]  # of values of the float model, dB
@@ -115,17 +119,21 @@ class BuildState:
     def quantize(self) -> None:
         account, scheme = self.account, scheme_from_options(self.options.quantizing)
         prepared = prepare_model(self.model)
-        data = self._calibration_data(prepared)
+        data, self.origin = self._calibration_data(prepared)
+        if self.origin is not ScaleOrigin.SAMPLES and scheme is not None and scheme.goal is not None:
+            raise goal_without_samples(self.model)
         labels = self.given.labels if data is self.given.frames else self.given.calibration_labels
-        ranges = None if data is None else SampleRanges(data, (scheme or DEFAULT).ranges, labels)
+        ranges: RangeSource | None = None if data is None else SampleRanges(data, (scheme or DEFAULT).ranges, labels)
+        if self.origin is ScaleOrigin.ASSUMED:
+            ranges = assume_ranges
         made = quantize_model(prepared, ranges, scheme)
-        calibrated = self.options.calibration is not None
+        calibrated = self.options.calibration is not None or self.options.random_calibration
         self.warn(quantization_warnings(self.model, made, scheme, calibrated=calibrated))
         if made.widths is not None:
             self.folder.write("precision.toml", format_precision_file(made.widths.scheme))
             account.note_file("precision", "precision.toml")
         self.network = made.network
-        fact = quantization_fact(made, frame_count(data or {}))
+        fact = quantization_fact(made, frame_count(data or {}), self.origin)
         account.say(fact)
         self.folder.write("network.txt", f"{self.network!r}\n")
         account.note(model=sections.describe_model(self.model, self.network))
@@ -134,27 +142,41 @@ class BuildState:
             account.warn(
                 "golden was not compared with the model: no frame could be drawn", "give samples with --inputs"
             )
-        account.note(reference=sections.describe_reference(compared, made.tensor_losses()))
+        losses = made.tensor_losses()
+        if self.origin is not ScaleOrigin.SAMPLES:  # figures of such scales would say nothing about real data
+            compared, losses, data = replace(compared, fidelity=None), (), None
+        account.note(reference=sections.describe_reference(compared, losses))
         self.seen = data if self.given.frames is None else self.given.frames
         tensors = compared.fidelity.tensors if compared.fidelity else {}
         self.sqnr = {name: likeness.sqnr_db for name, likeness in tensors.items()}
         account.prove(reference_golden=proof_chain.reference_golden(compared.agreement))
         account.say(f"{fact}; {compared.agreement}")
 
-    def _calibration_data(self, prepared: PreparedModel) -> Mapping[str, np.ndarray] | None:
-        """Return the samples that ranges are learned from, by graph input, (samples, *shape).
+    def _calibration_data(self, prepared: PreparedModel) -> tuple[Mapping[str, np.ndarray] | None, ScaleOrigin]:
+        """Return the samples that ranges are learned from, by graph input, (samples, *shape), and their origin.
 
-        For a model without integers there is always something; for others None where no samples are given.
+        They are None where no samples are given, unless random ones take their place.
         """
         if self.given.calibration is not None:
-            return self.given.calibration
-        if not prepared.brings:
-            require_samples(self.model, given=self.given.frames is not None)
-            source = "random numbers in 0..1" if self.given.frames is None else "the samples of --inputs"
-            self.account.warn(f"the scales come from {source}", "give real samples with --calibration")
-            if self.given.frames is None:
-                return synthetic_frames(prepared.model)
-        return self.given.frames
+            return self.given.calibration, ScaleOrigin.SAMPLES
+        if prepared.brings or not self.model.graph.inputs:
+            return self.given.frames if prepared.brings else {}, ScaleOrigin.SAMPLES
+        if self.given.frames is not None:
+            self.account.warn("the scales come from the samples of --inputs", "give real samples with --calibration")
+            return self.given.frames, ScaleOrigin.SAMPLES
+        if self.options.random_calibration:
+            self.account.warn(
+                "the scales come from random numbers: the outputs mean nothing", "give real samples with --calibration"
+            )
+            return synthetic_frames(prepared.model), ScaleOrigin.RANDOM
+        if Stage.SIMULATE not in self.options.stages:
+            self.account.warn("the scales are assumed: there are no samples", "give samples with --calibration")
+        return None, ScaleOrigin.ASSUMED
+
+    def require_samples_for(self, stage: Stage) -> None:
+        """Raise UserError where a stage behind ``schedule`` needs scales, and they are only assumed."""
+        if stage not in Stage.until(Stage.SCHEDULE) and self.origin is ScaleOrigin.ASSUMED:
+            raise samples_missing(self.model, self.design)
 
     def schedule(self) -> None:
         request = with_folding_file(self.options.scheduling, self.options.folding, self.network)

@@ -3,20 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 
 from onnx_hw.implement.route import RouteResult
 from onnx_hw.ir.design import Design
+from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.text import short
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import count_dynamic_scales
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import sqnr_of_blockwise_weights
 from onnx_hw.quantization.quantize import Quantized
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
+from onnx_hw.report.collect.sections import describe_serial
 from onnx_hw.report.model import DesignSection
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 Warned = tuple[str, str]
 """Message and hint of a warning."""
+
+
+class ScaleOrigin(Enum):
+    """Origin of the scales of a float model, or of one that lacks some."""
+
+    SAMPLES = "calibrated with {} samples"
+    RANDOM = "scales of random numbers"
+    ASSUMED = "scales assumed"
+
+
+def samples_missing(model: Model, design: Design | None = None) -> UserError:
+    """Return the error of a float model without samples; with the figures of its design, whose scales are assumed."""
+    count = count_dynamic_scales(model)
+    why = f"{count} of its scales are chosen for each sample anew, and" if count else "it is a float model, and"
+    message = f"`{model.name}` must come with samples: {why} hardware needs fixed scales"
+    if design is not None:
+        serial = describe_serial(design)
+        rate = design.frames_per_second if serial is None else min(serial.frames_per_second, design.frames_per_second)
+        fits = f"It fits `{design.target.board.name}`: {design.interval:,} cycles a frame, about {rate:,.0f} frames/s"
+        message = f"{message}. {fits}"
+    arrays = ", ".join(f"{value.name}=..." for value in model.graph.inputs if value.name.isidentifier())
+    example = f'; np.savez("samples.npz", {arrays}) writes them' if arrays else ""
+    return user_error(
+        "scales-of-samples" if count else "calibration-missing",
+        message,
+        where="--calibration",
+        hint=f"--calibration samples.npz with samples like the data{example}. --random-calibration goes on without, "
+        "with outputs that mean nothing",
+        stage="quantize",
+    )
+
+
+def goal_without_samples(model: Model) -> UserError:
+    """Return the error of a search for bit widths that has nothing to judge them by."""
+    return user_error(
+        "calibration-missing",
+        f"--sqnr and --accuracy-loss are judged by samples, and `{model.name}` comes without",
+        where="--calibration",
+        hint="give samples like the data with --calibration, or the widths with --bits",
+        stage="quantize",
+    )
 
 
 def quantization_warnings(
@@ -46,15 +90,16 @@ def quantization_warnings(
         yield f"{message} rounding, {short(unsure[0])} first", hint
 
 
-def quantization_fact(quantized: Quantized, samples: int) -> str:
+def quantization_fact(quantized: Quantized, samples: int, origin: ScaleOrigin) -> str:
     """Return bits, operators, and where the scales come from.
 
     Args:
         samples: number of samples for calibration.
+        origin: origin of the scales that the model does not bring.
     """
     network = quantized.network
     bits = min(tensor.dtype.bits for tensor in network.tensors.values() if tensor.dtype.bits <= 16)
-    calibrated = "" if quantized.brings else f"; calibrated with {samples} samples"
+    calibrated = "" if quantized.brings else f"; {origin.value.format(samples)}"
     searched = "" if quantized.widths is None else f", {quantized.widths}"
     return f"int{bits} data, {len(network.nodes)} operators{calibrated}{searched}"
 

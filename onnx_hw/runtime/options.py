@@ -147,6 +147,7 @@ class BuildOptions(ModelOptions):
         seed: of the placer; another one gives another place to every cell, and another clock.
         store: folder for results that other builds may use, too; None for the user's.
         waves: whether the circuit's first cycles are written as a waveform.
+        random_calibration: whether a float model without samples is built with scales from random numbers.
     """
 
     out: Path | None = None
@@ -155,9 +156,10 @@ class BuildOptions(ModelOptions):
     seed: int = 1
     store: Path | None = None
     waves: bool = False
+    random_calibration: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ``UserError`` for a seed out of range, and for a stage that does not exist."""
+        """Raise ``UserError`` for a seed out of range, an unknown stage, and options that do not go together."""
         _take_texts(self, ("model", "out", "inputs", "calibration", "folding", "store"), {"stop_after": Stage})
         if not SEEDS[0] <= self.seed <= SEEDS[1]:
             message = f"the seed must be within {SEEDS[0]} .. {SEEDS[1]:,}, not {self.seed}"
@@ -166,6 +168,10 @@ class BuildOptions(ModelOptions):
             message = f"there are no waveforms before the circuit is simulated, and {self.stop_after} is the last stage"
             hint = "leave out --waves, or stop after simulate or later"
             raise UserError(Problem("argument", message, "--waves", hint, stage="arguments"))
+        if self.random_calibration and (self.calibration is not None or self.inputs is not None):
+            message = "random numbers take the place of samples, and there are samples"
+            hint = "leave out --random-calibration"
+            raise UserError(Problem("argument", message, "--random-calibration", hint, stage="arguments"))
 
     @property
     def folder(self) -> Path:

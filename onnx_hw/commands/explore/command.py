@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from onnx_hw.commands.build_stages import BuildState
@@ -12,9 +12,11 @@ from onnx_hw.commands.explore.explore import Limits, explore
 from onnx_hw.commands.explore.grid import Choice, ChoiceGrid, command
 from onnx_hw.commands.explore.result import Explored, Tally
 from onnx_hw.commands.explore.row import ExploreRow
+from onnx_hw.commands.stage_messages import ScaleOrigin, samples_missing
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import file_name
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.runtime.artifact_store import user_store
 from onnx_hw.runtime.build_folder import cannot_write, opened
 from onnx_hw.runtime.options import BuildOptions
@@ -81,9 +83,10 @@ def explore_model(
     from onnx_hw.commands.explore.report import write_explored
 
     started = time.monotonic()
-    network = Networks(options.like, progress or Silent())
+    network = Networks(replace(options.like, stop_after=options.limits.until), progress or Silent())
     for choice in options.grid.choices():
         network(choice)  # what is wrong with the model is said before anything begins
+    network.require_samples_for(options.limits.until)
     choices = {choice: command(options.like.model, options.like, choice) for choice in options.grid.choices()}
     store, tally = user_store(options.like.store), Tally()
     last: tuple[ExploreRow, ...] = ()
@@ -114,6 +117,7 @@ class Networks:
     def __init__(self, like: BuildOptions, progress: Progress) -> None:
         self.like, self.progress, self.name = like, progress, like.model.stem
         self._made: dict[tuple[int | None, int | None], Network] = {}
+        self._without_samples: Model | None = None
 
     def __call__(self, choice: Choice) -> Network:
         bits = choice.weights, choice.data
@@ -123,4 +127,11 @@ class Networks:
                 for stage in (Stage.READ, Stage.QUANTIZE):
                     work.take(stage)
             self._made[bits] = work.network
+            if work.origin is ScaleOrigin.ASSUMED:
+                self._without_samples = work.model
         return self._made[bits]
+
+    def require_samples_for(self, stage: Stage) -> None:
+        """Raise UserError where a stage behind ``schedule`` needs scales, and they are only assumed."""
+        if stage is not Stage.SCHEDULE and self._without_samples is not None:
+            raise samples_missing(self._without_samples)

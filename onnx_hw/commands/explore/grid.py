@@ -128,7 +128,8 @@ def command(model: Path, asked: BuildOptions, choice: Choice) -> str:
         words += ["--output", quantizing.output.value]
     if quantizing.precision is not None:
         words += ["--precision", str(quantizing.precision)]
-    words += _flags({"--strict": reading.strict, "--lenient": reading.lenient, "--newer": reading.newer})
+    flags = {"--strict": reading.strict, "--lenient": reading.lenient, "--newer": reading.newer}
+    words += _flags({"--random-calibration": asked.random_calibration, **flags})
     for name, size in reading.dimensions.items():
         words += ["--dim", f"{name}={size}"]
     return shlex.join(words)

@@ -82,7 +82,7 @@ def test_scales_are_frozen_and_weights_kept(tmp_path: Path, seed: int) -> None:
 def test_a_build_says_so_and_wants_samples(tmp_path: Path) -> None:
     path, samples = made(tmp_path, 4)
     options = BuildOptions(model=path, out=tmp_path / "out", stop_after=Stage.QUANTIZE)
-    for asked in (lambda: build(options), lambda: flow.quantize(flow.read(path))):
+    for asked in (lambda: build(options, stop_after="simulate"), lambda: flow.quantize(flow.read(path))):
         with pytest.raises(UserError, match="scales-of-samples") as caught:
             asked()
         assert "--calibration" in caught.value.problems[0].hint
