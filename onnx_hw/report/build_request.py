@@ -47,13 +47,15 @@ def files_of(options: BuildOptions) -> tuple[str, ...]:
 
 
 def sha256(path: Path) -> str | None:
-    """Return the SHA-256 of a file's contents, or of the names and contents of a folder's files.
+    """Return the SHA-256 of a file's contents, or of the names and contents of a folder's files and of its folders.
 
     None where they cannot be read; the stage that needs them reports that.
     """
     try:
         if path.is_dir():
-            each = {entry.name: sha256(entry) for entry in path.iterdir() if entry.is_file()}
+            entries = list(path.iterdir())
+            entries += [entry for folder in entries if folder.is_dir() for entry in folder.iterdir()]
+            each = {entry.relative_to(path).as_posix(): sha256(entry) for entry in entries if entry.is_file()}
             return hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest()
         if not path.is_file():
             return None

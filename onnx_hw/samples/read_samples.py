@@ -1,9 +1,12 @@
-"""Samples in npz files: one array per graph input or output, named as in the model.
+"""Samples in a file, or in a folder of files (``sample_folder.py``); the outputs of a run, in a file.
 
-A folder may hold several files, and files of other formats (``sample_folder.py``).
+    npz            one array per graph input, by name; a single one may have any name, such as arr_0
+    npy            samples of the only input
+    PNG, JPEG      an image for that input; ``samples.toml`` next to it may state its scale and resize it
+    WAV            a sound for that input
 
 ``check_samples.py`` has the shapes and dtypes. The key ``labels`` may hold one integer per sample, the right class; it
-is used to state accuracies.
+is used to state accuracies. The content of a file decides what it is, not its name.
 """
 
 from __future__ import annotations
@@ -13,20 +16,28 @@ import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.lib import format as npy
 
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.messages.text import did_you_mean
 from onnx_hw.onnx.graph.model import Value
-from onnx_hw.samples.check_samples import check_array, check_samples, listed_names
+from onnx_hw.samples.check_samples import LABELS, check_samples, listed_names
+from onnx_hw.samples.description import read_description
 from onnx_hw.samples.npz import read_npz
-from onnx_hw.samples.sample_folder import NOT_AN_ARRAY, read_folder
-from onnx_hw.samples.samples import Samples, frame_count
+from onnx_hw.samples.sample_folder import read_folder
+from onnx_hw.samples.samples import Samples
+from onnx_hw.samples.single_input_files import NOT_AN_ARRAY, read_single
 
+NPZ = ".npz"
 GIT_LFS = b"version https://git-lfs"
+MARKS = {b"PK": NPZ, npy.MAGIC_PREFIX: ".npy", b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"RIFF": ".wav"}
+"""First bytes of files, and the endings that stand for their kinds."""
+
+HOW_TO_WRITE = 'write it with np.savez("samples.npz", name=array)'
 
 
 def read_samples(
@@ -40,7 +51,7 @@ def read_samples(
     """Read and check a file against the inputs of a graph.
 
     Args:
-        path: the npz file, or a folder.
+        path: the file, or a folder.
         inputs: the graph's inputs; unknown dimensions (None, or a name) fit any number.
         finite: whether NaN and infinities are refused: no integer stands for them, and they would spoil every range.
         frames_of_a_sample: number of labels for each sample.
@@ -49,19 +60,25 @@ def read_samples(
     Raises:
         UserError: stage ``samples``; all faults of the file.
     """
+    read_file = partial(
+        read_samples, inputs=inputs, finite=finite, frames_of_a_sample=frames_of_a_sample, classes=classes
+    )
     if os.path.isdir(path):  # false also where the path is too long
-
-        def read_file(file: Path) -> Samples:
-            return read_samples(file, inputs, finite=finite, frames_of_a_sample=frames_of_a_sample, classes=classes)
-
-        stacked, labels, notes = read_folder(
-            path, inputs, read_file, lambda array, value, where: check_array(array, value, where, finite=finite)
+        return read_folder(
+            path, inputs, read_file, finite=finite, frames_of_a_sample=frames_of_a_sample, classes=classes
         )
-        return Samples(stacked, frame_count(stacked), labels, notes)
+    kind = _kind_of(path)
+    if kind != NPZ:
+        array, notes = read_single(path, kind, inputs, read_description(path.parent), finite=finite)
+        return Samples({inputs[0].name: array}, len(array), None, tuple(notes))
     stored = _load(path)
     if inputs and not stored:
-        message = "the npz archive must hold at least one array, but it is empty"
-        raise UserError(_problem("samples-format", message, str(path)))
+        message, hint = "the npz archive must hold at least one array, but it is empty", HOW_TO_WRITE
+        raise UserError(_problem("samples-format", message, str(path), hint))
+    names = [value.name for value in inputs]
+    keys = [key for key in stored if key != LABELS]
+    if len(names) == len(keys) == 1 and LABELS not in names:
+        stored = {names[0] if key != LABELS else key: array for key, array in stored.items()}
     return check_samples(
         stored, inputs, finite=finite, frames_of_a_sample=frames_of_a_sample, classes=classes, source=str(path)
     )
@@ -74,7 +91,9 @@ def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         UserError: the file cannot be written.
     """
     if not path.name or path.is_dir():
-        raise UserError(_problem("samples-write", "the outputs must go into a file, not a folder", str(path)))
+        raise UserError(
+            _problem("samples-write", "the outputs must go into a file, not a folder", str(path), "--out outputs.npz")
+        )
     aside = not os.path.exists(path) or os.path.isfile(path)  # a device is written, not replaced
     unfinished = path.with_name(f".{os.getpid()}.npz") if aside else path
     try:
@@ -99,53 +118,53 @@ def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
                 unfinished.unlink()
 
 
+def _kind_of(path: Path) -> str:
+    """Return the ending of a file's kind, by its first bytes: ``.npz`` or one of ``single_input_files.SUFFIXES``.
+
+    Raises:
+        UserError: it cannot be read, or is something else; the message says what.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(GIT_LFS))
+    except FileNotFoundError:
+        neighbours = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        close = get_close_matches(path.name, neighbours, n=1, cutoff=0.85)  # another file is no typing error
+        hint = f"did you mean `{close[0]}`?" if close else HOW_TO_WRITE
+        raise UserError(_problem("samples-missing-file", "there is no such file", str(path), hint)) from None
+    except OSError as error:
+        message, hint = f"the file cannot be read: {error.strerror or error}", "check its name and its permissions"
+        raise UserError(_problem("samples-read", message, str(path), hint)) from None
+    for mark, kind in MARKS.items():
+        if start.startswith(mark):
+            return kind
+    what, hint = f"it begins with {start[:8]!r}", HOW_TO_WRITE
+    if not start:
+        what = "it is empty"
+    elif start == GIT_LFS:
+        what, hint = "it is a Git LFS pointer", "run `git lfs pull` in the repository it comes from"
+    elif start.startswith(b"\x80"):
+        what = "it begins like a pickle, which may hold any program"
+    message = f"the file must be an npz archive of numpy arrays, or npy, PNG, JPEG or WAV; {what}"
+    raise UserError(_problem("samples-format", message, str(path), hint))
+
+
 def _load(path: Path) -> dict[str, np.ndarray]:
     where = str(path)
     try:
         with path.open("rb") as file:
-            _require_archive(file.read(len(GIT_LFS)), path)
-            file.seek(0)
             stored, others = read_npz(file)
-    except UserError:
-        raise
-    except FileNotFoundError:
-        neighbours = [entry.name for entry in path.parent.glob("*.npz")] if path.parent.is_dir() else []
-        hint = did_you_mean(path.name, neighbours)
-        raise UserError(_problem("samples-missing-file", "there is no such file", where, hint)) from None
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise UserError(_problem("samples-read", f"the file cannot be read: {reason}", where)) from None
+        message, hint = f"the file cannot be read: {error.strerror or error}", "check its permissions"
+        raise UserError(_problem("samples-read", message, where, hint)) from None
     except NOT_AN_ARRAY as error:
-        hint = 'write it with np.savez("samples.npz", name=array); arrays of Python objects cannot be read'
+        hint = f"{HOW_TO_WRITE}; arrays of Python objects cannot be read"
         message = f"the file must be an npz archive of numpy arrays; numpy says: {error or type(error).__name__}"
         raise UserError(_problem("samples-format", message, where, hint)) from None
     if others:
-        hint = 'write it with np.savez("samples.npz", name=array)'
         message = f"the npz archive must hold only numpy arrays; {listed_names('it has the other file', others)}"
-        raise UserError(_problem("samples-format", message, where, hint))
+        raise UserError(_problem("samples-format", message, where, HOW_TO_WRITE))
     return stored
-
-
-def _require_archive(start: bytes, path: Path) -> None:
-    """Raise an error for a file that does not begin like an archive; say what it is instead.
-
-    Args:
-        start: first bytes of the file.
-        path: the file, for the error.
-    """
-    if start.startswith(b"PK"):
-        return
-    if start.startswith(npy.MAGIC_PREFIX):
-        hint = 'one array per graph input, by name: np.savez("samples.npz", image=images)'
-        message = "the file must be an npz archive, not a single npy array"
-        raise UserError(_problem("samples-format", message, str(path), hint))
-    what, hint = f"it begins with {start[:8]!r}", 'write it with np.savez("samples.npz", name=array)'
-    if not start:
-        what = "it is empty"
-    if start == GIT_LFS:
-        what, hint = "it is a Git LFS pointer", "run `git lfs pull` in the repository it comes from"
-    message = f"the file must be an npz archive of numpy arrays; {what}"
-    raise UserError(_problem("samples-format", message, str(path), hint))
 
 
 def _problem(code: str, message: str, where: str, hint: str = "") -> Problem:

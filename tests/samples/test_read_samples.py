@@ -164,10 +164,18 @@ def test_python_objects_are_not_read(tmp_path):
     assert "arrays of Python objects" in refusal(written(tmp_path, image=np.array([object()])))
 
 
-def test_a_single_array_is_no_archive(tmp_path):
-    path = tmp_path / "image.npy"
-    np.save(path, zeros(1, 1, 8, 8))
-    assert "not a single npy array" in refusal(path)
+def test_a_single_array_is_that_of_the_only_input(tmp_path):
+    """Also in an archive under any name, such as numpy's own, and in a file with the wrong ending."""
+    array = np.random.default_rng(1).random((3, 1, 8, 8), np.float32)
+    np.save(tmp_path / "image.npy", array)
+    np.savez(tmp_path / "positional.npz", array)
+    np.savez(tmp_path / "named.npz", pixels=array, labels=[1, 2, 3])
+    (tmp_path / "image.npz").write_bytes((tmp_path / "image.npy").read_bytes())
+    for name in ("image.npy", "positional.npz", "named.npz", "image.npz"):
+        samples = read_samples(tmp_path / name, [IMAGE])
+        assert np.array_equal(samples.arrays["image"][:, 0], array)
+        assert (samples.labels is not None) == (name == "named.npz")
+    assert "one input of known shape" in refusal(tmp_path / "image.npy", IMAGE, Value("mask", "float", (5,)))
 
 
 def empty_folder(tmp_path):
@@ -179,6 +187,7 @@ def test_missing_file_suggests_its_neighbour(tmp_path):
     written(tmp_path, image=zeros(1))
     assert "did you mean `samples.npz`?" in refusal(tmp_path / "sample.npz")
     assert "there is no such file" in refusal(tmp_path / "nowhere" / "sample.npz")
+    assert "did you mean" not in refusal(tmp_path / "calibration_samples.npz")  # the samples are another file
     assert "there must be a file" in refusal(empty_folder(tmp_path))
 
 

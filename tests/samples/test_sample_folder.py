@@ -16,7 +16,7 @@ from PIL import Image
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.report.build_request import sha256
-from onnx_hw.samples.png import read_png
+from onnx_hw.samples.images import read_image
 from onnx_hw.samples.read_samples import read_samples
 from onnx_hw.samples.spooled_array import SpooledArray
 from support.cli_runner import call
@@ -39,7 +39,7 @@ def test_images(channels: int) -> None:
         shape = tuple(random.integers(1, 12, 2)) + ((channels,) if channels else ())
         for dtype in (np.uint8, np.uint16)[: 1 if channels else 2]:
             stored = random.integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
-            found = read_png(png(stored))
+            found = read_image(png(stored))
             assert found.dtype == dtype and np.array_equal(found, stored.reshape(*shape[:2], -1))
 
 
@@ -50,8 +50,8 @@ def test_palettes_and_black_and_white() -> None:
     image = Image.fromarray(places, "P")
     image.putpalette(colours.tobytes())
     image.save(file := io.BytesIO(), "PNG")
-    assert np.array_equal(read_png(file.getvalue()), colours[places])
-    assert np.array_equal(read_png(png(places > 4)), np.where(places > 4, 255, 0)[:, :, None])
+    assert np.array_equal(read_image(file.getvalue()), colours[places])
+    assert np.array_equal(read_image(png(places > 4)), np.where(places > 4, 255, 0)[:, :, None])
 
 
 def test_damaged_images(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,19 +59,19 @@ def test_damaged_images(monkeypatch: pytest.MonkeyPatch) -> None:
     content = png(np.random.default_rng(1).integers(0, 256, (5, 4, 3), np.uint8))
     for at in range(len(content)):
         with suppress(ValueError):  # and nothing else; what comes after the pixels may be missing
-            read_png(content[:at])
+            read_image(content[:at])
         with suppress(ValueError):
-            read_png(content[:at] + bytes([content[at] ^ 32]) + content[at + 1 :])
-    with pytest.raises(ValueError, match="whole PNG"):
-        read_png(content[: len(content) // 2])
+            read_image(content[:at] + bytes([content[at] ^ 32]) + content[at + 1 :])
+    with pytest.raises(ValueError, match="whole PNG or JPEG"):
+        read_image(content[: len(content) // 2])
     claimed = bytearray(content)
     claimed[16:24] = ((1 << 31) - 1).to_bytes(4, "big") * 2
     claimed[29:33] = zlib.crc32(claimed[12:29]).to_bytes(4, "big")
     with pytest.raises(ValueError, match="pixels"):
-        read_png(bytes(claimed))
+        read_image(bytes(claimed))
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(UserError, match=r"onnx-hw\[images\]"):
-        read_png(content)
+        read_image(content)
 
 
 def sound(path: Path, stored: np.ndarray, width: int) -> None:
@@ -133,7 +133,7 @@ IMAGE = Value("image", "uint8", (1, 2, 3, 1))
 @pytest.mark.parametrize(
     ("name", "content", "inputs", "told"),
     [
-        ("a.png", b"GIF89a", [IMAGE], "must be a whole PNG"),
+        ("a.png", b"GIF89a", [IMAGE], "must be a whole PNG or JPEG"),
         ("a.wav", b"RIFF\xff\xff\xff\x7fWAVEfmt ", [IMAGE], "PCM"),
         ("a.wav", b"", [IMAGE], "PCM"),
         ("a.npy", b"\x93NUMPY\x01\x00\x76\x00", [IMAGE], "npy file"),
@@ -143,7 +143,7 @@ IMAGE = Value("image", "uint8", (1, 2, 3, 1))
         ("a.png", b"", [IMAGE, IMAGE], "one input"),
         ("samples.toml", b"", [IMAGE], "there must be a file"),
         ("samples.toml", b"scale = 'x'", [IMAGE], "finite numbers"),
-        ("samples.toml", b"size = 3", [IMAGE], "offset` only"),
+        ("samples.toml", b"size = 3", [IMAGE], "resize` and `classes` only"),
     ],
 )
 def test_what_is_wrong(tmp_path: Path, name: str, content: bytes, inputs: list[Value], told: str) -> None:
