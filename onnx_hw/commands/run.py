@@ -35,7 +35,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
         UserError, ToolMissing, ToolFailed: as ``build``.
     """
     if options.engine is Evaluator.REFERENCE:
-        return _by_reference(options)
+        return _by_reference(options, progress or Silent())
     if options.engine is Evaluator.BOARD:
         return _by_board(options, progress or Silent())
     on_circuit = options.engine is not Evaluator.GOLDEN
@@ -68,9 +68,11 @@ def _by_board(options: RunOptions, progress: Progress) -> Outputs:
     return Outputs(join_batches(outputs, work.batch), work.given.labels)
 
 
-def _by_reference(options: RunOptions) -> Outputs:
+def _by_reference(options: RunOptions, progress: Progress) -> Outputs:
     """Compute the outputs by the model as written. It need not be possible in a circuit; a batch stays a batch."""
     find_board(options.board)
     model = flow.read(options.model, options.reading)
     given = read_samples(options.inputs, model.graph.inputs, frames_of_a_sample=model.frame.batch)
+    for message, hint in given.notes:
+        progress.warn(message, hint)
     return Outputs(by_reference(model, given.arrays), given.labels)
