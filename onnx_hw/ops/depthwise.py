@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import accumulator, counted, decoded, delayed, weights
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
 from onnx_hw.ops.folding import MultiplierKind, SlidingFolding
-from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
+from onnx_hw.ops.operator import lanes_beside, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_channels, only_channels
 from onnx_hw.ops.rom_contents import RomImage, weight_memories
-from onnx_hw.ops.schedule import Engine, Schedule
-from onnx_hw.ops.sliding import Sliding
+from onnx_hw.ops.sliding_operator import SlidingOperator
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_windows
@@ -39,7 +37,7 @@ class DepthwiseFolding(SlidingFolding):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Depthwise(Operator[DepthwiseFolding]):
+class Depthwise(SlidingOperator[DepthwiseFolding]):
     """A convolution whose every result reads one channel: result c reads channel ``c // multiplier``.
 
     Attributes:
@@ -68,18 +66,12 @@ class Depthwise(Operator[DepthwiseFolding]):
             raise ValueError(
                 f"weights must be (n · {channels}, rows, columns) for {self.operand!r}, not {self.weights.shape}"
             )
-        self.sliding.check()
-        if self.capacity is not None and self.capacity < 1:
-            raise ValueError(f"a line buffer must hold at least one beat, not {self.capacity}")
+        super().__post_init__()
 
     @property
     def kernel(self) -> tuple[int, int]:
         """(rows, columns)."""
         return self.weights.shape[1], self.weights.shape[2]
-
-    @property
-    def sliding(self) -> Sliding:
-        return Sliding(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations)
 
     @property
     def multiplier(self) -> int:
@@ -89,9 +81,6 @@ class Depthwise(Operator[DepthwiseFolding]):
     @cached_property
     def weight_type(self) -> Int:
         return Int.holding(min(int(self.weights.min()), 0), max(int(self.weights.max()), 0))
-
-    def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
 
     def reordered(self, port: str, order: Permutation) -> tuple[Depthwise, dict[str, Permutation]] | None:
         """Return the reordered operator: kernels change places; all of a channel stay side by side."""
@@ -112,9 +101,7 @@ class Depthwise(Operator[DepthwiseFolding]):
     @cached_property
     def _result(self) -> Tensor:
         """The accumulator's type follows from the real weights."""
-        low, high = self.operand.range
-        if any(self.pads):
-            low, high = min(low, self.pad_value), max(high, self.pad_value)
+        low, high = self.padded_range
         positive, negative = np.maximum(self.weights, 0).sum(axis=(1, 2)), np.minimum(self.weights, 0).sum(axis=(1, 2))
         least = int((positive * low + negative * high).min())
         most = int((positive * high + negative * low).max())
@@ -134,33 +121,12 @@ class Depthwise(Operator[DepthwiseFolding]):
     def macs(self) -> int:
         return self.results()[0].pixels * int(self.weights.size)
 
-    def beats_per_pixel(self, folding: DepthwiseFolding) -> int:
-        """Return the beats of the pixels that come side by side."""
-        return self.input_orders(folding)[0].groups
-
-    def grouped(self, folding: DepthwiseFolding) -> Sliding:
-        """Return how the windows of a beat slide over the pixels of a beat."""
-        return self.sliding.grouped(self.input_orders(folding)[0], self.output_orders(folding)[0])
-
-    def stored_beats(self, folding: DepthwiseFolding) -> int:
-        """Return the capacity of the line buffer."""
-        if self.capacity is not None:
-            return self.capacity
-        return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))
-
-    def chunks(self, folding: DepthwiseFolding) -> int:
-        """Return the beats of the output pixels that leave side by side."""
-        return self.output_orders(folding)[0].groups
-
     def weight_words(self, folding: DepthwiseFolding) -> Order:
         """Return the order of the weights: for each chunk of results, for each element of the kernel, ``out_lanes``
         weights.
         """
         outputs, rows, columns = self.weights.shape
         return Order(Tensor((rows, columns, outputs), self.weight_type), folding.out_lanes, tile=rows * columns)
-
-    def cycles(self, folding: DepthwiseFolding) -> int:
-        return max(self.input_orders(folding)[0].beats, self.output_orders(folding)[0].beats * self.sliding.taps)
 
     def aligned(self, out_lanes: int) -> bool:
         """Return whether every beat takes whole channels, or a channel whole beats: one element then serves
@@ -171,7 +137,7 @@ class Depthwise(Operator[DepthwiseFolding]):
     def illegal(self, folding: DepthwiseFolding) -> str:
         if not self.aligned(folding.out_lanes):
             return f"the lanes out must divide {self.multiplier}, the results per channel, or be a multiple of it"
-        return super().illegal(folding) or self.sliding.illegal(folding.in_pixels, folding.out_pixels)
+        return super().illegal(folding)
 
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
@@ -188,20 +154,6 @@ class Depthwise(Operator[DepthwiseFolding]):
                 for lanes in sorted({narrowest, entry, wanted.lanes if wanted else entry}):
                     if lanes in keep_up and self.aligned(lanes):
                         yield DepthwiseFolding(entry, lanes, *beside, multiplier=kind)
-
-    def schedule(self, folding: DepthwiseFolding) -> Schedule:
-        rows, columns = self.grouped(folding).output
-        chunks, taps = self.chunks(folding), self.sliding.taps
-        beats, results = self.input_orders(folding)[0].beats, rows * columns * chunks
-        return Schedule(
-            (
-                Engine("writer", beats, 0, pops={"i": AffineSequence.every(beats)}),
-                Engine(
-                    "reader", results * taps, self.LATENCY, pushes={"o": AffineSequence.every(results, taps, taps - 1)}
-                ),
-            ),
-            (self.grouped(folding).buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),),
-        )
 
     def lanes(self, folding: DepthwiseFolding) -> int:
         return self.output_orders(folding)[0].width
@@ -239,11 +191,10 @@ class Depthwise(Operator[DepthwiseFolding]):
 
     def core(self, folding: DepthwiseFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.depthwise import Depthwise as Circuit
-        from onnx_hw_rtl.cores.window_geometry import WindowGeometry
 
         weight = self.weight_type
         return Circuit(
-            WindowGeometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
+            self.geometry,
             self.constant_words(folding)[0],
             multiplier=self.multiplier,
             weight_bits=weight.bits,

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import accumulator, counted, decoded, delayed, maximum
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
 from onnx_hw.ops.folding import SlidingFolding
-from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
+from onnx_hw.ops.operator import lanes_beside, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_channels, only_channels
-from onnx_hw.ops.schedule import Engine, Schedule
-from onnx_hw.ops.sliding import Sliding
+from onnx_hw.ops.sliding_operator import SlidingOperator
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand
@@ -29,7 +27,7 @@ FOLDS: Mapping[str, Callable[..., np.ndarray]] = {"max": np.max, "min": np.min, 
 
 
 @dataclass(frozen=True, repr=False)
-class Pool(Operator[SlidingFolding]):
+class Pool(SlidingOperator[SlidingFolding]):
     """Windowed maximum, minimum, or sum (an average is a sum and a requantization).
 
     Attributes:
@@ -55,24 +53,13 @@ class Pool(Operator[SlidingFolding]):
     LATENCY = 7
 
     def __post_init__(self) -> None:
-        self.sliding.check()
+        super().__post_init__()
         if self.kind not in FOLDS:
             raise ValueError(f"a pool must be a max, a min or a sum, not {self.kind!r}")
-        if self.capacity is not None and self.capacity < 1:
-            raise ValueError(f"a line buffer must hold at least one beat, not {self.capacity}")
-
-    @property
-    def sliding(self) -> Sliding:
-        return Sliding(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations)
-
-    def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
 
     def results(self) -> tuple[Tensor, ...]:
         shape = (*self.sliding.output, self.operand.channels)
-        low, high = self.operand.range
-        if any(self.pads):
-            low, high = min(low, self.pad_value), max(high, self.pad_value)
+        low, high = self.padded_range
         if self.kind != "sum":
             return (Tensor(shape, self.operand.dtype, low, high),)
         taps = self.sliding.taps
@@ -87,26 +74,6 @@ class Pool(Operator[SlidingFolding]):
         channels = only_channels(order, shapes[port])
         return channels if channels is None else (self, {k: of_channels(shapes[k], channels) for k in shapes})
 
-    def beats_per_pixel(self, folding: SlidingFolding) -> int:
-        """Return the beats of the pixels that come side by side."""
-        return self.input_orders(folding)[0].groups
-
-    def grouped(self, folding: SlidingFolding) -> Sliding:
-        """Return how the windows of a beat slide over the pixels of a beat."""
-        return self.sliding.grouped(self.input_orders(folding)[0], self.output_orders(folding)[0])
-
-    def illegal(self, folding: SlidingFolding) -> str:
-        return super().illegal(folding) or self.sliding.illegal(folding.in_pixels, folding.out_pixels)
-
-    def stored_beats(self, folding: SlidingFolding) -> int:
-        """Return the capacity of the line buffer."""
-        if self.capacity is not None:
-            return self.capacity
-        return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))
-
-    def cycles(self, folding: SlidingFolding) -> int:
-        return max(self.input_orders(folding)[0].beats, self.output_orders(folding)[0].beats * self.sliding.taps)
-
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[SlidingFolding]:
@@ -120,22 +87,8 @@ class Pool(Operator[SlidingFolding]):
                 for lanes in sorted(lanes for lanes in exits if lanes >= least_out):
                     yield SlidingFolding(entry, lanes, *beside)
 
-    def schedule(self, folding: SlidingFolding) -> Schedule:
-        rows, columns = self.grouped(folding).output
-        chunks, taps = self.output_orders(folding)[0].groups, self.sliding.taps
-        beats, results = self.input_orders(folding)[0].beats, rows * columns * chunks
-        return Schedule(
-            (
-                Engine("writer", beats, 0, pops={"i": AffineSequence.every(beats)}),
-                Engine(
-                    "reader", results * taps, self.LATENCY, pushes={"o": AffineSequence.every(results, taps, taps - 1)}
-                ),
-            ),
-            (self.grouped(folding).buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),),
-        )
-
     def demand(self, folding: SlidingFolding) -> Demand:
-        taps, chunks = self.sliding.taps, self.output_orders(folding)[0].groups
+        taps, chunks = self.sliding.taps, self.chunks(folding)
         lanes, bits = folding.out_lanes * folding.out_pixels, self.operand.dtype.bits
         fetch = Fetch(
             self.sliding,
@@ -157,11 +110,10 @@ class Pool(Operator[SlidingFolding]):
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.pool import Pool as Circuit
-        from onnx_hw_rtl.cores.window_geometry import WindowGeometry
 
         return Circuit(
             self.kind,
-            WindowGeometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
+            self.geometry,
             **self.stream_shapes(folding),
             capacity=self.stored_beats(folding),
             pad_value=self.pad_value,

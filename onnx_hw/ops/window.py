@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import delayed
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
 from onnx_hw.ops.folding import SlidingFolding
-from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
+from onnx_hw.ops.operator import lanes_beside, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_channels, only_channels
-from onnx_hw.ops.schedule import Engine, Schedule
-from onnx_hw.ops.sliding import Sliding
+from onnx_hw.ops.sliding_operator import SlidingOperator
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Window(Operator[SlidingFolding]):
+class Window(SlidingOperator[SlidingFolding]):
     """Elements of a window leave in (kernel row, kernel column, channel) order, as channels of the result.
 
     Attributes:
@@ -47,27 +45,13 @@ class Window(Operator[SlidingFolding]):
     folding_type = SlidingFolding
     LATENCY = 6
 
-    def __post_init__(self) -> None:
-        self.sliding.check()
-        if self.capacity is not None and self.capacity < 1:
-            raise ValueError(f"a line buffer must hold at least one beat, not {self.capacity}")
-
-    @property
-    def sliding(self) -> Sliding:
-        return Sliding(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations)
-
     @property
     def elements(self) -> int:
         """Elements of one window."""
         return self.sliding.taps * self.operand.channels
 
-    def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
-
     def results(self) -> tuple[Tensor, ...]:
-        low, high = self.operand.range
-        if any(self.pads):
-            low, high = min(low, self.pad_value), max(high, self.pad_value)
+        low, high = self.padded_range
         return (Tensor((*self.sliding.output, self.elements), self.operand.dtype, low, high),)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -88,28 +72,10 @@ class Window(Operator[SlidingFolding]):
             return None
         return self, {"i": of_channels(self.operand.shape, channels), "o": of_channels(result.shape, inside)}
 
-    def beats_per_pixel(self, folding: SlidingFolding) -> int:
-        """Return the beats of the pixels that come side by side."""
-        return self.input_orders(folding)[0].groups
-
-    def grouped(self, folding: SlidingFolding) -> Sliding:
-        """Return how the windows of a beat slide over the pixels of a beat."""
-        return self.sliding.grouped(self.input_orders(folding)[0], self.output_orders(folding)[0])
-
-    def illegal(self, folding: SlidingFolding) -> str:
-        return super().illegal(folding) or self.sliding.illegal(folding.in_pixels, folding.out_pixels)
-
-    def beats_per_window(self, folding: SlidingFolding) -> int:
-        return self.output_orders(folding)[0].groups
-
-    def stored_beats(self, folding: SlidingFolding) -> int:
-        """Return the capacity of the line buffer."""
-        if self.capacity is not None:
-            return self.capacity
-        return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))
-
-    def cycles(self, folding: SlidingFolding) -> int:
-        return max(self.input_orders(folding)[0].beats, self.output_orders(folding)[0].beats)
+    @property
+    def steps(self) -> int:
+        """One cycle, for all elements of an output beat come together."""
+        return 1
 
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
@@ -122,18 +88,6 @@ class Window(Operator[SlidingFolding]):
                 entry = lanes_beside(least_in, given, self.operand.channels)
                 yield SlidingFolding(entry, lanes_beside(least_out, wanted, self.elements), *beside)
 
-    def schedule(self, folding: SlidingFolding) -> Schedule:
-        rows, columns = self.grouped(folding).output
-        of_a_window, beats = self.beats_per_window(folding), self.input_orders(folding)[0].beats
-        results = rows * columns * of_a_window
-        return Schedule(
-            (
-                Engine("writer", beats, 0, pops={"i": AffineSequence.every(beats)}),
-                Engine("reader", results, self.LATENCY, pushes={"o": AffineSequence.every(results)}),
-            ),
-            (self.grouped(folding).buffer(of_a_window, self.beats_per_pixel(folding), self.stored_beats(folding)),),
-        )
-
     def demand(self, folding: SlidingFolding) -> Demand:
         fetch = Fetch(
             self.sliding,
@@ -141,7 +95,7 @@ class Window(Operator[SlidingFolding]):
             folding.out_lanes,
             self.operand.dtype.bits,
             self.stored_beats(folding),
-            (self.beats_per_window(folding),),
+            (self.chunks(folding),),
             taps=False,
             turns=1,
             pushes=True,
@@ -150,10 +104,9 @@ class Window(Operator[SlidingFolding]):
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.window import Window as Circuit
-        from onnx_hw_rtl.cores.window_geometry import WindowGeometry
 
         return Circuit(
-            WindowGeometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
+            self.geometry,
             **self.stream_shapes(folding),
             capacity=self.stored_beats(folding),
             pad_value=self.pad_value,

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from onnx_hw_boards.demand import Demand, Memory, Part
+from onnx_hw_boards.demand import (
+    Copies,
+    Demand,
+    Enable,
+    LogicFunction,
+    LoopCounter,
+    Memory,
+    Multiplexer,
+    Part,
+    Register,
+    Unseen,
+)
 
 Mapped = tuple[float, int, int, int]
 """(look-up tables, flip-flops, multipliers, block RAMs)."""
@@ -23,6 +34,36 @@ def total(demand: Demand, cost: Callable[[Part], Mapped]) -> tuple[int, int, int
         dsp += count * its_dsp
         bram += count * its_bram
     return round(luts), ff, dsp, bram
+
+
+def shared_part(
+    part: Part, cost: Callable[[Part], Mapped], multiplexer: Callable[[int], float], cases: Callable[[int], float]
+) -> Mapped:
+    """Return the cost of a part that families map alike, unless they state it themselves.
+
+    Args:
+        cost: the family's cost of a part.
+        multiplexer, cases: functions from a number of words to the look-up tables of a bit, of a choice that is written
+            as a tree, and case by case.
+    """
+    match part:
+        case Register(bits):
+            return 0, bits, 0, 0
+        case Multiplexer(ways, bits, tree, cleared):
+            ways = ways_without_clearing(ways) if cleared else ways
+            return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
+        case LogicFunction(inputs, bits):
+            return bits * function(inputs), 0, 0, 0
+        case Enable(inputs):  # a bit by itself is that of the flip-flops
+            return enabling(inputs), 0, 0, 0
+        case LoopCounter(count):
+            bits = (count - 1).bit_length()
+            return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0
+        case Unseen(used=used):
+            return cost(used)
+        case Copies(part):  # synthesis merges what holds the same
+            return cost(part)
+    raise AssertionError(part)
 
 
 def function(inputs: int) -> float:

@@ -14,45 +14,38 @@ from onnx_hw_boards.demand import (
     Comparator,
     Copies,
     Demand,
-    Enable,
-    LogicFunction,
     LoopCounter,
     Memory,
-    Multiplexer,
     Part,
     Product,
-    Register,
     Shared,
     Unseen,
     UpDown,
+)
+from onnx_hw_boards.families.ecp5_and_gowin import (
+    BLOCK_RAMS,
+    LARGEST_CONSTANT_IN_LOGIC,
+    memory,
+    multiplexer,
+    table,
+    up_down,
 )
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
     address_registers,
     bits_of_address,
     chosen_between,
-    enabling,
     fewest_blocks,
-    function,
     in_few_words,
+    shared_part,
     total,
-    ways_without_clearing,
 )
 
 SHORTEST_CHAIN = 5
 """Bits of the shortest sum that is a chain of carries."""
 
-BLOCK_RAMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
-"""(words, bits) of a block RAM."""
-
-WEIGHT_OF_A_BLOCK, WEIGHT_OF_A_CELL, WEIGHT_OF_A_CHOICE = 128, 4, 0.5
-"""Weights that yosys gives a block RAM, a cell of distributed memory, and each bit that is chosen between two cells."""
-
 BITS_OF_A_CELL = 5.5
 """Flip-flops that yosys weighs like a cell of distributed memory."""
-
-LARGEST_CONSTANT_IN_LOGIC = 2048
-"""Bits of a memory of constants up to which yosys makes it of look-up tables by itself."""
 
 
 def cost(demand: Demand) -> Cells:
@@ -64,21 +57,12 @@ def cost(demand: Demand) -> Cells:
 def _cost(part: Part) -> Mapped:
     """Return the (look-up tables, flip-flops, multipliers, block RAMs) of a part."""
     match part:
-        case Register(bits):
-            return 0, bits, 0, 0
         case Product():
             return 0, 0, 1, 0
         case Shared():  # inside of multipliers
             return 0, 0, 0, 0
         case Adder(bits) | Comparator(bits):  # a carry cell has inputs left that gate the addends
             return (bits + bits % 2 if bits >= SHORTEST_CHAIN else max(bits, 0) * 1.5), 0, 0, 0
-        case Multiplexer(ways, bits, tree, cleared):
-            ways = ways_without_clearing(ways) if cleared else ways
-            return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
-        case LogicFunction(inputs, bits):
-            return bits * function(inputs), 0, 0, 0
-        case Enable(inputs):  # a bit by itself is that of the flip-flops
-            return enabling(inputs), 0, 0, 0
         case LoopCounter(count):
             bits = (count - 1).bit_length()
             return (
@@ -96,40 +80,13 @@ def _cost(part: Part) -> Mapped:
         case Copies(part, count):
             lut, ff, dsp, bram = _cost(part)
             return count * lut, count * ff, count * dsp, count * bram
-
-
-def multiplexer(ways: int) -> float:
-    """Return the look-up tables of a bit: one for two ways, two for three or four."""
-    return 0 if ways < 2 else 1 if ways == 2 else ways / 2
+    return shared_part(part, _cost, multiplexer, cases)
 
 
 def cases(ways: int) -> float:
     """Return the look-up tables of a bit that is written case by case: yosys compares the number with each."""
     known = {0: 0, 1: 0, 2: 1, 3: 2, 4: 3.5, 5: 7, 6: 7, 7: 8, 8: 9, 9: 15, 10: 21, 11: 22, 12: 24}
     return known[ways] if ways in known else max(27, 2.9 * ways - 4)
-
-
-def up_down(bits: int) -> float:
-    """Return the look-up tables of two sums and of the choice between them."""
-    return max(0, 4.9 * bits - 4)
-
-
-def memory(part: Memory) -> Mapped:
-    """Return the (look-up tables, flip-flops, multipliers, block RAMs) of a memory that is written.
-
-    Yosys chooses by the whole word, and then leaves out cells and blocks of which nothing is read.
-    """
-    banks, (blocks, bits) = -(-part.depth // 16), fewest_blocks(BLOCK_RAMS, part.width, part.depth)
-    cells = banks * -(-part.width // 4)
-    weight = WEIGHT_OF_A_CELL * cells + WEIGHT_OF_A_CHOICE * (part.width + 1) * (banks - 1)
-    if part.at_once or part.in_logic or weight <= WEIGHT_OF_A_BLOCK * blocks:
-        read = part.columns(1)
-        chosen = read * (multiplexer(banks) + part.bypassed) + (banks if banks > 1 else 0)
-        pointers, more = 2 * (part.depth - 1).bit_length(), part.parts - 1
-        lut, ff = 6 * banks * part.columns(4) + chosen, 0 if part.at_once else read
-        return lut + more * (pointers + 1), ff + more * pointers, 0, 0
-    lut, ff = chosen_between(BLOCK_RAMS, part.width, part.depth, part.columns(1))
-    return lut, ff, 0, blocks // -(-part.width // bits) * part.columns(bits)
 
 
 def _flip_flops(part: Memory) -> Mapped | None:
@@ -148,10 +105,3 @@ def _constants(part: Memory) -> Mapped:
         return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address_registers(part), 0, 0
     blocks, _ = fewest_blocks(BLOCK_RAMS, part.width, part.depth)
     return *chosen_between(BLOCK_RAMS, part.width, part.depth, part.width), 0, blocks
-
-
-def table(words: int) -> float:
-    """Return the look-up tables of a bit of ``words`` words: up to 128 words they are joined without others."""
-    if words <= 128:
-        return 1 << max(0, -(-words // 16) - 1).bit_length()
-    return words * 0.0855

@@ -9,33 +9,16 @@ from __future__ import annotations
 from functools import lru_cache
 
 from onnx_hw_boards.cells import Cells
-from onnx_hw_boards.demand import (
-    Adder,
-    Comparator,
-    Copies,
-    Demand,
-    Enable,
-    LogicFunction,
-    LoopCounter,
-    Memory,
-    Multiplexer,
-    Part,
-    Product,
-    Register,
-    Shared,
-    Unseen,
-    UpDown,
+from onnx_hw_boards.demand import Adder, Comparator, Demand, Memory, Part, Product, Shared, UpDown
+from onnx_hw_boards.families.ecp5_and_gowin import (
+    BLOCK_RAMS,
+    LARGEST_CONSTANT_IN_LOGIC,
+    memory,
+    multiplexer,
+    table,
+    up_down,
 )
-from onnx_hw_boards.families.ecp5.cost import BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, memory, multiplexer, table, up_down
-from onnx_hw_boards.families.yosys_mapping import (
-    Mapped,
-    constants,
-    enabling,
-    function,
-    rows_of_product,
-    total,
-    ways_without_clearing,
-)
+from onnx_hw_boards.families.yosys_mapping import Mapped, constants, rows_of_product, shared_part, total
 
 SHORTEST_CHAIN = 3
 """Bits of the shortest sum that is a chain of carries."""
@@ -53,8 +36,6 @@ def cost(demand: Demand) -> Cells:
 def _cost(part: Part) -> Mapped:
     """Return the (look-up tables, flip-flops, multipliers, block RAMs) of a part."""
     match part:
-        case Register(bits):
-            return 0, bits, 0, 0
         case Product():
             return _product(part)
         case Shared(bits):
@@ -63,24 +44,11 @@ def _cost(part: Part) -> Mapped:
             return (bits + (bits if gated else 0)) * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
         case Comparator(bits):
             return bits * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
-        case Multiplexer(ways, bits, tree, cleared):
-            ways = ways_without_clearing(ways) if cleared else ways
-            return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
-        case LogicFunction(inputs, bits):
-            return bits * function(inputs), 0, 0, 0
-        case Enable(inputs):  # a bit by itself is that of the flip-flops
-            return enabling(inputs), 0, 0, 0
-        case LoopCounter(count):
-            bits = (count - 1).bit_length()
-            return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0
         case UpDown(bits):
             return up_down(bits), 0, 0, 0
-        case Unseen(used=used):
-            return _cost(used)
         case Memory():
             return constants(part, BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, table) if part.constant else memory(part)
-        case Copies(part):  # synthesis merges what holds the same
-            return _cost(part)
+    return shared_part(part, _cost, multiplexer, cases)
 
 
 def cases(ways: int) -> float:

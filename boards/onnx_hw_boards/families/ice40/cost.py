@@ -10,23 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from onnx_hw_boards.cells import Cells
-from onnx_hw_boards.demand import (
-    Adder,
-    Comparator,
-    Copies,
-    Demand,
-    Enable,
-    LogicFunction,
-    LoopCounter,
-    Memory,
-    Multiplexer,
-    Part,
-    Product,
-    Register,
-    Shared,
-    Unseen,
-    UpDown,
-)
+from onnx_hw_boards.demand import Adder, Comparator, Demand, Enable, Memory, Part, Product, Shared, UpDown
 from onnx_hw_boards.families.ice40.products import in_logic, product
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
@@ -34,9 +18,8 @@ from onnx_hw_boards.families.yosys_mapping import (
     constants,
     enabling,
     fewest_blocks,
-    function,
+    shared_part,
     total,
-    ways_without_clearing,
 )
 
 BLOCK_RAMS = ((256, 16), (512, 8), (1024, 4), (2048, 2))
@@ -80,8 +63,6 @@ def _cost_without_multipliers(part: Part) -> Mapped:
 def _cost(part: Part) -> Mapped:
     """Return the (look-up tables, flip-flops, multipliers, block RAMs) of a part."""
     match part:
-        case Register(bits):
-            return 0, bits, 0, 0
         case Product():
             return product(part)
         case Shared():  # inside of multipliers
@@ -90,24 +71,13 @@ def _cost(part: Part) -> Mapped:
             return max(bits - carried, 0) * (2 if gated else 1) + inverted, 0, 0, 0
         case Comparator(bits, inverted):  # of carries alone, but for what inverts one of the numbers
             return max(1, bits if inverted is None else inverted), 0, 0, 0
-        case Multiplexer(ways, bits, tree, cleared):
-            ways = ways_without_clearing(ways) if cleared else ways
-            return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
-        case LogicFunction(inputs, bits):
-            return bits * function(inputs), 0, 0, 0
         case Enable(inputs, resets):  # a flip-flop is reset only while it is enabled
             return enabling(inputs + resets), 0, 0, 0
-        case LoopCounter(count):
-            bits = (count - 1).bit_length()
-            return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0
         case UpDown(bits):
             return 3 * bits, 0, 0, 0
-        case Unseen(used=used):
-            return _cost(used)
         case Memory():
             return constants(part, BLOCK_RAMS, CONSTANTS_OF_A_BLOCK, table) if part.constant else _memory(part)
-        case Copies(part):
-            return _cost(part)
+    return shared_part(part, _cost, multiplexer, cases)
 
 
 def multiplexer(ways: int) -> float:
