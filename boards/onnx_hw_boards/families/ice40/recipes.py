@@ -7,6 +7,7 @@ designs end at logic cells before they end at look-up tables.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any
@@ -93,18 +94,11 @@ ICE40_UP = Family(
     deepest_at_once=_DEEPEST_AT_ONCE,
 )
 
-ICE40_HX = Family(
+ICE40_HX = replace(
+    ICE40_UP,
     name="iCE40 HX",
-    folder="ice40",
-    cells=_CELLS,
     cost=cost_without_multipliers,
     mappers={"abc": ("synth_ice40 -device hx -top top",)},
-    placement=_PLACEMENT,
-    packing=_PACKING,
-    clocking=_CLOCKING,
-    fill=_FILL,
-    logic_cells=logic_cells,
-    deepest_at_once=_DEEPEST_AT_ONCE,
 )
 
 # Lattice FPGA-DS-02008 (UltraPlus) and FPGA-DS-02029 (LP/HX), table 1.1

@@ -1,0 +1,108 @@
+"""Base of the simulators that a C++ compiler makes: arrays into their libraries, and recordings out of them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from onnx_hw_sim.circuit import Circuit, Recording, Stimulus
+from onnx_hw_sim.native_arrays import bytes_at, firings, rows_to_offer
+from onnx_hw_sim.payload import unpack
+from onnx_hw_sim.shared_library import VERILOG
+
+POINTER, I64, U64, U32, I32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_int32
+
+Signature = tuple[Any, Sequence[Any]]
+"""(type of the result, types of the arguments)."""
+
+
+class Status(IntEnum):
+    """Result of a run, as in each ``driver.cpp``."""
+
+    GO_ON = 0
+    FINISHED = 1
+    STUCK = 2
+    OUT_OF_CYCLES = 3
+    BROKEN = 4
+
+
+class NativeSimulator:
+    """Circuit compiled to a shared library; several threads may use it at once.
+
+    A driver's functions take a handle, then a run, if the driver has several, then a port.
+    """
+
+    name = "compiled"
+    PREFIX: ClassVar[str]
+    """Beginning of the names of the driver's functions."""
+    SIGNATURES: ClassVar[Mapping[str, Signature]]
+    """The driver's functions, by the rest of their names."""
+
+    def __init__(self, circuit: Circuit, library: Path):
+        self.circuit = circuit
+        self.library = library
+        self._streams = (*circuit.sources, *circuit.sinks, *circuit.probes)
+        self._c = ctypes.CDLL(str(library))
+        for name, (result, arguments) in self.SIGNATURES.items():
+            function = self._function(name)
+            function.restype, function.argtypes = result, arguments
+
+    def _function(self, name: str) -> Any:
+        return getattr(self._c, f"{self.PREFIX}_{name}")
+
+    @property
+    def verilog(self) -> str:
+        """Verilog that yosys wrote of the circuit, module by module; the simulated circuit is the same, flattened."""
+        return (self.library.parent / VERILOG).read_text(encoding="utf-8")
+
+    def _port_bytes(self, handle: int, port: int) -> int:
+        """Return the bytes of a beat in the library's arrays."""
+        raise NotImplementedError
+
+    def _fire_bytes(self, handle: int) -> int:
+        """Return the bytes of a cycle's firings."""
+        raise NotImplementedError
+
+    def _connect(self, handle: int, *run: int, stimulus: Stimulus) -> list[np.ndarray]:
+        """Pass a stimulus to the library. The returned arrays must live as long as the run."""
+        keep = []
+        for k, source in enumerate(self.circuit.sources):
+            tokens = stimulus.tokens[source.name]
+            rows = rows_to_offer(source, tokens, self._port_bytes(handle, k))
+            offers = np.ascontiguousarray(stimulus.offers[source.name], dtype=np.int64)
+            self._function("source")(handle, *run, k, len(tokens), rows.ctypes.data, offers.ctypes.data)
+            keep += [rows, offers]
+        for k, sink in enumerate(self.circuit.sinks):
+            trace = np.ascontiguousarray(stimulus.ready[sink.name], dtype=np.uint8)
+            self._function("sink")(handle, *run, k, stimulus.expected[sink.name], len(trace), trace.ctypes.data)
+            keep.append(trace)
+        return keep
+
+    def _recording(self, handle: int, *run: int, status: Status) -> Recording:
+        cycles = self._function("cycle")(handle, *run)
+        cycles_of, tokens, valid, ready = {}, {}, {}, {}
+        for k, stream in enumerate(self._streams):
+            count, width = self._function("transfers")(handle, *run, k), self._port_bytes(handle, k)
+            when = bytes_at(self._function("cycles_of")(handle, *run, k), count * 8)
+            payload = bytes_at(self._function("payload")(handle, *run, k), count * width).reshape(count, width)
+            cycles_of[stream.name] = when.view(np.int64).copy()
+            tokens[stream.name] = unpack(payload, stream.lanes, stream.bits, stream.signed)
+            state = self._function("state")(handle, *run, k)
+            valid[stream.name], ready[stream.name] = bool(state & 1), bool(state & 2)
+        width = self._fire_bytes(handle)
+        fires = bytes_at(self._function("fires")(handle, *run), cycles * width).reshape(cycles, width)
+        return Recording(
+            cycles=cycles,
+            fires=firings(self.circuit.engines, fires),
+            cycles_of=cycles_of,
+            tokens=tokens,
+            finished=status == Status.FINISHED,
+            deadlocked=status == Status.STUCK,
+            valid=valid,
+            ready=ready,
+        )
