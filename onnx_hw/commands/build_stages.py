@@ -234,7 +234,7 @@ class BuildState:
                 accuracy=self._accuracy(),
             )
             reached = reaching.result() if reaching else self._reach(self.proof.engine)
-        account.note(reached=sections.describe_reach(reached))
+        account.note(reached=reached.coverage)
         account.prove(golden_circuit=proof_chain.golden_circuit(self.proof, reached))
         if not self.proof.agrees:
             raise simulation.difference_error(self.proof, self._waves())

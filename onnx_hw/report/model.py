@@ -13,8 +13,8 @@ from typing import Annotated
 
 from onnx_hw.messages.html import render_value
 from onnx_hw.messages.text import printable, to_json
+from onnx_hw.prove.circuit.directed_vectors import DirectedVectorCoverage
 from onnx_hw.report.build_request import BuildRequest, plain
-from onnx_hw.report.directed_vectors import DirectedVectorsSection
 from onnx_hw.report.losses import Loss
 from onnx_hw.report.proof_chain import ChainLinks, Failure
 from onnx_hw.report.timeline import Timeline
@@ -335,7 +335,7 @@ class Report:
     ] = None
     simulation: Annotated[Simulation | None, "the circuit compared with golden and the timing"] = None
     reached: Annotated[
-        DirectedVectorsSection | None,
+        DirectedVectorCoverage | None,
         "coverage of sums, requantizers and tables by directed vectors; null without such cores",
     ] = None
     synthesis: Annotated[Synthesis | None, "results of synthesis and routing"] = None

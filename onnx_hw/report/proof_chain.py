@@ -104,7 +104,7 @@ def golden_circuit(proof: Proof, reached: DirectedVectorResult) -> ChainLink:
     runs = proof.runs if reached.run is None else (*proof.runs, reached.run)
     differences = [str(run.difference) for run in runs if run.difference is not None]
     waits = [f"it is deadlocked: {'; '.join(run.deadlock)}" for run in runs if run.deadlock]
-    directed = f"; and each core alone, {reached}" if reached.run is not None else ""
+    directed = f"; and each core alone, {reached.coverage}" if reached.run is not None else ""
     stalls = ", ".join(proof.stalls)
     return ChainLink(
         PROVEN if proof.agrees and reached.agrees else FAILED,

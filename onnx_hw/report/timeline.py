@@ -8,19 +8,10 @@ from typing import Annotated
 import numpy as np
 
 from onnx_hw.ir.design import Design
-from onnx_hw.timing.activity import activity
+from onnx_hw.timing.activity import Waiting, activity
 
 FRAMES = 2
 STEPS = 240  # of the time axis
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """Cycles of the last frame in which a core is idle because of another one."""
-
-    what: Annotated[str, "the missing thing: a token, or room for one"]
-    whom: Annotated[str, "name of the core that must act first; `source` or `sink` for the outside"]
-    cycles: Annotated[int, "clock cycles of the frame"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +47,7 @@ def describe_timeline(design: Design) -> Timeline | None:
             CoreActivity(
                 name,
                 tuple(map(_digits, shares)),
-                tuple(Waiting(wait.what, wait.whom, wait.cycles) for wait in prediction.waits[name]),
+                prediction.waits[name],
             )
             for name, shares in prediction.shares.items()
         ),

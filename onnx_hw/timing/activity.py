@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -17,17 +18,12 @@ MAX_OPERATIONS = 20_000_000
 
 
 @dataclass(frozen=True)
-class IdleTime:
-    """Cycles of a frame in which an engine does nothing because of another one.
+class Waiting:
+    """Cycles of the last frame in which a core is idle because of another one."""
 
-    Attributes:
-        what: is waited for, in words.
-        whom: the node, or ``source`` or ``sink`` for the outside.
-    """
-
-    what: str
-    whom: str
-    cycles: int
+    what: Annotated[str, "the missing thing: a token, or room for one"]
+    whom: Annotated[str, "name of the core that must act first; `source` or `sink` for the outside"]
+    cycles: Annotated[int, "clock cycles of the frame"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class Activity:
     cycles: int
     step: int
     shares: Mapping[str, np.ndarray]
-    waits: Mapping[str, tuple[IdleTime, ...]]
+    waits: Mapping[str, tuple[Waiting, ...]]
 
 
 def activity(design: Design, frames: int, steps: int) -> Activity | None:
@@ -58,7 +54,7 @@ def activity(design: Design, frames: int, steps: int) -> Activity | None:
     cycles = 1 + max(int(times.cycles[-1]) for times in solved.values() if len(times.cycles))
     step = -(-cycles // steps)
     shares: dict[str, np.ndarray] = {}
-    waits: dict[str, list[IdleTime]] = {}
+    waits: dict[str, list[Waiting]] = {}
     for track, times in engines.items():
         node, fires = track.name[0], times.every[track.once :]
         before = shares.setdefault(node, np.zeros((frames, -(-cycles // step))))
@@ -74,7 +70,7 @@ def activity(design: Design, frames: int, steps: int) -> Activity | None:
     return Activity(cycles, step, shares, longest)
 
 
-def waits_of(track: Track, solved: Mapping[Track, Times], frame: int) -> list[IdleTime]:
+def waits_of(track: Track, solved: Mapping[Track, Times], frame: int) -> list[Waiting]:
     """Return the tracks for which the operations of a frame are later than one cycle after the one before."""
     first, fires = frame * track.operations, solved[track].every[track.once :]
     own = fires[first : first + track.operations]
@@ -95,5 +91,5 @@ def waits_of(track: Track, solved: Mapping[Track, Times], frame: int) -> list[Id
         cycles = int(idle[places].sum())
         idle[places] = 0  # of several that are due in the same cycle, the first counts
         if cycles:
-            waits.append(IdleTime(bound.what, bound.other.name[0], cycles))
+            waits.append(Waiting(bound.what, bound.other.name[0], cycles))
     return waits

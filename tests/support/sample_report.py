@@ -25,8 +25,9 @@ from onnx_hw.report.model import (
     TensorFidelity,
 )
 from onnx_hw.report.proof_chain import ChainLink, ChainLinks
-from onnx_hw.report.timeline import CoreActivity, Timeline, Waiting
+from onnx_hw.report.timeline import CoreActivity, Timeline
 from onnx_hw.report.value_statistics import ValueStatistics
+from onnx_hw.timing.activity import Waiting
 
 FULL = Report(
     model=ModelSection("digits", macs=23_680, parameters=1_898, notes=("the batch axis is bound to 1",)),

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
@@ -37,30 +38,28 @@ MAX_CYCLES = {SimulationEngine.COMPILED: 400_000, SimulationEngine.INTERPRETED: 
 
 
 @dataclass(frozen=True)
-class DirectedVectorResult:
-    """Coverage of sums and functions by directed vectors, and whether they equal golden there.
+class DirectedVectorCoverage:
+    """Directed vectors for sums of products, requantizers and tables, each core alone, in addition to the frames."""
 
-    Attributes:
-        cores, of_cores: cores that got vectors, and all such cores.
-        thresholds, of_thresholds: thresholds of step functions that were tested from both sides, and all of them.
-        places, of_places: entries of tables that were read, and all of them.
-        ends, of_ends: ends of the reachable ranges of sums and arguments, by channel: driven ones, and all of them.
-        run: the compared run; None where no core got vectors.
-    """
+    cores: Annotated[int, "number of cores that were simulated with directed vectors"]
+    of_cores: Annotated[int, "number of cores with sums, requantizers or tables"]
+    thresholds: Annotated[int, "thresholds of step functions of which both sides were covered"]
+    of_thresholds: Annotated[int, "all thresholds within the reachable ranges"]
+    places: Annotated[int, "entries of tables that were read"]
+    of_places: Annotated[int, "all entries of tables that an argument within the reachable ranges selects"]
+    ends: Annotated[int, "ends of the reachable ranges, channel by channel, that sums and arguments reached"]
+    of_ends: Annotated[int, "all such ends: two of every sum, and two of the argument of every requantizer and table"]
 
-    cores: int = 0
-    of_cores: int = 0
-    thresholds: int = 0
-    of_thresholds: int = 0
-    places: int = 0
-    of_places: int = 0
-    ends: int = 0
-    of_ends: int = 0
-    run: Run | None = None
-
-    @property
-    def agrees(self) -> bool:
-        return self.run is None or self.run.agrees
+    @classmethod
+    def count(
+        cls, selected: Mapping[NetworkNode, TestVectors], available: Mapping[NetworkNode, TestVectors]
+    ) -> DirectedVectorCoverage:
+        """Add up what the vectors of the selected cores cover, of what those of all cores could."""
+        counts = {"cores": len(selected), "of_cores": len(available)}
+        for name in ("thresholds", "places", "ends"):
+            counts[name] = sum(getattr(vectors, name) for vectors in selected.values())
+            counts[f"of_{name}"] = sum(getattr(vectors, f"of_{name}") for vectors in available.values())
+        return cls(**counts)
 
     def __str__(self) -> str:
         parts = [f"{self.cores} of {self.of_cores} sums, requantizers and tables"]
@@ -69,6 +68,23 @@ class DirectedVectorResult:
         if self.of_places:
             parts.append(f"{self.places:,} of {self.of_places:,} places of tables")
         return f"{', '.join(parts)}, {self.ends:,} of {self.of_ends:,} ends of their ranges"
+
+
+@dataclass(frozen=True)
+class DirectedVectorResult:
+    """Coverage of sums and functions by directed vectors, and whether they equal golden there.
+
+    Attributes:
+        coverage: the coverage; None where there are no such cores.
+        run: the compared run; None where no core got vectors.
+    """
+
+    coverage: DirectedVectorCoverage | None = None
+    run: Run | None = None
+
+    @property
+    def agrees(self) -> bool:
+        return self.run is None or self.run.agrees
 
 
 def check_directed_vectors(
@@ -94,17 +110,7 @@ def check_directed_vectors(
         simulator, names = compile_simulator(isolated, folder, on_first_run=listener.first_run, engine=simulated_by)
         frames = len(next(iter(arguments.values())))
         run = simulate_and_compare(isolated, simulator, names, arguments, full_rate(isolated, frames))
-    return DirectedVectorResult(
-        len(selected),
-        len(available),
-        sum(vectors.thresholds for vectors in selected.values()),
-        sum(vectors.of_thresholds for vectors in available.values()),
-        sum(vectors.places for vectors in selected.values()),
-        sum(vectors.of_places for vectors in available.values()),
-        sum(vectors.ends for vectors in selected.values()),
-        sum(vectors.of_ends for vectors in available.values()),
-        run,
-    )
+    return DirectedVectorResult(DirectedVectorCoverage.count(selected, available) if available else None, run)
 
 
 def _select(

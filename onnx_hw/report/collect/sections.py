@@ -29,7 +29,6 @@ from onnx_hw.report.collect.design_sections import (
     irregular_orders,
 )
 from onnx_hw.report.collect.reference_section import describe_reference
-from onnx_hw.report.directed_vectors import describe_reach
 from onnx_hw.report.model import (
     Accuracy,
     BoardSection,
@@ -60,7 +59,6 @@ __all__ = [
     "describe_ports",
     "describe_proof",
     "describe_quantization",
-    "describe_reach",
     "describe_reference",
     "describe_serial",
     "describe_synthesis",

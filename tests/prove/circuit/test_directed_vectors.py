@@ -105,11 +105,15 @@ def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
     design = network()
     down, table = (node.operator for node in design.network.nodes)
     found = directed_vectors.check_directed_vectors(design, tmp_path, SimulationEngine.INTERPRETED)
+    covered = found.coverage
     assert found.agrees and found.run is not None and found.run.firings_compared
     exact = down.exact
-    assert found.thresholds == found.of_thresholds == int((exact.reached & exact.missed).sum())
-    assert found.of_places >= table.values.size and found.places == found.of_places
-    assert (found.cores, found.of_cores) == (2, 2) and found.ends == found.of_ends == 2 * (3 + 1)
+    assert covered.thresholds == covered.of_thresholds == int((exact.reached & exact.missed).sum())
+    assert covered.of_places >= table.values.size and covered.places == covered.of_places
+    assert (covered.cores, covered.of_cores) == (
+        2,
+        2,
+    ) and covered.ends == covered.of_ends == 2 * (3 + 1)
     shown = down.test_vectors(design.foldings["down"]).frames[0].reshape(-1, 3)
     assert shown.shape[0] % FRAMES == 0
     for channel, thresholds in enumerate(exact.thresholds):
@@ -132,7 +136,8 @@ def test_places_of_a_step_function_that_is_a_table(bits: int) -> None:
 
 def test_sums_are_driven_to_their_ends(tmp_path: Path) -> None:
     found = directed_vectors.check_directed_vectors(sums(), tmp_path, SimulationEngine.INTERPRETED)
-    assert found.agrees and found.cores == 2 and found.ends == found.of_ends == 2 * (2 + 3)
+    covered = found.coverage
+    assert found.agrees and covered.cores == 2 and covered.ends == covered.of_ends == 2 * (2 + 3)
 
 
 def of_two() -> Design:
@@ -147,7 +152,8 @@ def of_two() -> Design:
 
 def test_what_two_tensors_make_is_driven_to_its_ends(tmp_path: Path) -> None:
     found = directed_vectors.check_directed_vectors(of_two(), tmp_path, SimulationEngine.INTERPRETED)
-    assert found.agrees and found.cores == found.of_cores == 2 and found.ends == found.of_ends == 2 * 2 * 4
+    covered = found.coverage
+    assert found.agrees and covered.cores == covered.of_cores == 2 and covered.ends == covered.of_ends == 2 * 2 * 4
 
 
 def test_a_sum_of_two_tensors_that_is_too_narrow_passes_samples_but_not_the_ends(
@@ -173,6 +179,7 @@ def test_a_sum_of_two_tensors_that_is_too_narrow_passes_samples_but_not_the_ends
 def test_what_there_is_no_time_for_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directed_vectors, "MAX_LANES", 2)
     found = directed_vectors.check_directed_vectors(network(), tmp_path, SimulationEngine.INTERPRETED)
-    assert (found.cores, found.of_cores) == (1, 2)
-    assert found.thresholds == found.of_thresholds
-    assert found.places < found.of_places and "1 of 2 sums, requantizers" in str(found)
+    covered = found.coverage
+    assert (covered.cores, covered.of_cores) == (1, 2)
+    assert covered.thresholds == covered.of_thresholds
+    assert covered.places < covered.of_places and "1 of 2 sums, requantizers" in str(covered)
