@@ -110,10 +110,7 @@ def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
     exact = down.exact
     assert covered.thresholds == covered.of_thresholds == int((exact.reached & exact.missed).sum())
     assert covered.of_places >= table.values.size and covered.places == covered.of_places
-    assert (covered.cores, covered.of_cores) == (
-        2,
-        2,
-    ) and covered.ends == covered.of_ends == 2 * (3 + 1)
+    assert (covered.cores, covered.of_cores) == (2, 2) and covered.ends == covered.of_ends == 2 * (3 + 1)
     shown = down.test_vectors(design.foldings["down"]).frames[0].reshape(-1, 3)
     assert shown.shape[0] % FRAMES == 0
     for channel, thresholds in enumerate(exact.thresholds):
