@@ -89,6 +89,14 @@ print(set(onnx_hw.__all__) <= set(before), type(network).__name__, build.report.
     assert done.stdout == "True QuantizedModel digits onnx_hw.flow\n", done.stderr
 
 
+def test_a_list_of_boards_does_not_wait_for_the_compiler():
+    checkout = [CHECKOUT / folder for folder in PARTS.values()]
+    program = "import atexit, sys; from onnx_hw.cli.cli import main; sys.argv = ['onnx-hw', 'boards']; "
+    program += "atexit.register(lambda: print('onnx_hw.flow' in sys.modules)); main()"
+    done = python(program, checkout)
+    assert "iCEBreaker" in done.stdout and done.stdout.endswith("False\n"), done.stderr
+
+
 def test_the_module_is_the_command():
     done = subprocess.run(
         [sys.executable, "-m", "onnx_hw", "build", "--help"], capture_output=True, text=True, timeout=60, check=True,

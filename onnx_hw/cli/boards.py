@@ -19,10 +19,11 @@ def boards(session: CliSession, model: Path | None) -> None:
     With MODEL, show for each board whether the model fits, and how fast it runs there.
     """
     from onnx_hw.cli.show.board_table import board_table, fit_row
-    from onnx_hw.commands.fit_boards import fit_boards
 
     if model is None:
         session.terminal.show(board_table())
         return
+    from onnx_hw.commands.fit_boards import fit_boards  # the whole compiler
+
     for board, fit in fit_boards(model):
         session.terminal.show(fit_row(board, fit))
