@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from onnx_hw.lower.builder import Builder
-from onnx_hw.lower.network_builder import StreamInput
+from onnx_hw.lower.layout.stream_layout import StreamInput
 from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.element_types import BY_NAME, element_type_of
 from onnx_hw.onnx.graph.graph_editor import Additions

@@ -20,7 +20,14 @@ import numpy as np
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.network import Boundary, NetworkNode
-from onnx_hw.lower.layout.stream_layout import MAX_MOVED_ELEMENTS, Layout, default_layout, layout_of_image, near_layout
+from onnx_hw.lower.layout.stream_layout import (
+    MAX_MOVED_ELEMENTS,
+    Layout,
+    StreamInput,
+    default_layout,
+    layout_of_image,
+    near_layout,
+)
 from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.quantizers import Quantizer
 from onnx_hw.onnx.graph.model import Graph, Node
@@ -226,25 +233,6 @@ class IntegerStream(StreamValue):
 
 
 T = TypeVar("T", bound=StreamValue)
-
-
-@dataclass
-class StreamInput:
-    """Tensor that the host streams in; its order is free until its first consumer requests one.
-
-    Attributes:
-        onnx_name, shape, dtype: name, shape and numpy dtype of the ONNX value with these integers.
-        integer: type of the integers on the stream.
-        order: stream position -> flat index in that value, or None while it is free.
-        of: name of the ONNX value of real numbers that they stand for, if the model has only those; or empty.
-    """
-
-    onnx_name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    integer: Int
-    order: np.ndarray | None = None
-    of: str = ""
 
 
 @dataclass

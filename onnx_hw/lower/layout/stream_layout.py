@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from onnx_hw.exact.integers import Int
 from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.onnx.graph.model import Value
 
@@ -24,6 +25,25 @@ MAX_MOVED_ELEMENTS = 1 << 22
 def elements_of(value: Value) -> int:
     """Return the number of elements of a value; unknown lengths count as 1, an unknown shape as 0 elements."""
     return 0 if value.shape is None else prod(length for length in value.shape if isinstance(length, int))
+
+
+@dataclass
+class StreamInput:
+    """Tensor that the host streams in; its order is free until its first consumer requests one.
+
+    Attributes:
+        onnx_name, shape, dtype: name, shape and numpy dtype of the ONNX value with these integers.
+        integer: type of the integers on the stream.
+        order: stream position -> flat index in that value, or None while it is free.
+        of: name of the ONNX value of real numbers that they stand for, if the model has only those; or empty.
+    """
+
+    onnx_name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    integer: Int
+    order: np.ndarray | None = None
+    of: str = ""
 
 
 @dataclass(frozen=True)
