@@ -27,7 +27,7 @@ from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.insert_qdq import insert_quantization
 from onnx_hw.quantization.mixed_precision.cost import estimate_costs
 from onnx_hw.quantization.mixed_precision.logits import find_logits
-from onnx_hw.quantization.mixed_precision.search import WIDTHS, ChosenWidths, choose_widths
+from onnx_hw.quantization.mixed_precision.search import WIDTHS, ChosenWidths, WidthSearch
 from onnx_hw.quantization.mixed_precision.sensitivity import measure_noise
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss, loss_by_tensor
 from onnx_hw.quantization.placement import choose_quantized_values
@@ -138,7 +138,7 @@ def _widths(
 
     noises = measure_noise(graph, points, samples, spans, scheme, WIDTHS)
     costs = estimate_costs(graph, points, WIDTHS)
-    return choose_widths(goal, scheme, samples, labels, find_logits(graph), noises, costs, quantize)
+    return WidthSearch(goal, scheme, samples, labels, find_logits(graph), noises, costs, quantize).run()
 
 
 def _quantized(model: Model, ranges: RangeSource, scheme: Scheme) -> Model:

@@ -12,11 +12,11 @@ cheapest widths that reached the goal are taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from onnx_hw.messages.errors import user_error
+from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.quantization.decisions import IntegerDecisions
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.mixed_precision.sensitivity import NoiseTable, TensorKey
@@ -71,27 +71,31 @@ class ChosenWidths:
 
     def __str__(self) -> str:
         bits = [p.bits for p in (*self.scheme.data_overrides.values(), *self.scheme.weight_overrides.values())]
-        found = f"{min(bits)} to {max(bits)} bits reach {self.sqnr_db:.1f} dB"
-        return found if self.accuracy_loss is None else f"{found} and lose {self.accuracy_loss:.2f} points of accuracy"
+        reached = f"{min(bits)} to {max(bits)} bits reach {self.sqnr_db:.1f} dB"
+        return (
+            reached if self.accuracy_loss is None else f"{reached} and lose {self.accuracy_loss:.2f} points of accuracy"
+        )
 
 
 Quantize = Callable[[Scheme, Sequence[Frame], Sequence[Frame]], IntegerDecisions]
 """Function that chooses integers, from a scheme, samples to learn from, and hold-out samples."""
 
 
-def choose_widths(
-    goal: Goal,
-    scheme: Scheme,
-    frames: Sequence[Frame],
-    labels: np.ndarray | None,
-    ends: Sequence[str],
-    noises: NoiseTable,
-    costs: CostTable,
-    quantize: Quantize,
-) -> ChosenWidths:
+def _standard_error_factor(noises: np.ndarray | None) -> float:
+    """Return the factor of noise for one standard error of its mean over samples.
+
+    Of few samples, a rare one may make most of the noise, or be missing.
+    """
+    if noises is None or len(noises) < 2 or not noises.any():
+        return 1.0
+    return 1.0 + float(noises.std(ddof=1) / np.sqrt(len(noises)) / noises.mean())
+
+
+@dataclass
+class WidthSearch:
     """Search for the widths that reach a goal.
 
-    Args:
+    Attributes:
         goal: quality that is to be reached.
         scheme: scheme whose overrides are kept.
         frames: samples, by graph input.
@@ -100,80 +104,65 @@ def choose_widths(
         noises: noise that each tensor adds at each width.
         costs: cost of each tensor at each width.
         quantize: function that chooses the integers of a scheme.
-
-    Raises:
-        UserError: no width reaches it; the message says how near they come.
+        tried: widths that were measured so far.
+        known: noise of each try: predicted of data and of weights, and measured.
     """
-    search = _Search(goal, scheme, frames, labels, ends, noises, costs, quantize)
-    found = search.run()
-    if found is not None:
-        return found
-    best = max(search.tried, key=lambda one: (-(one.accuracy_loss or 0.0), one.sqnr_db))
-    if goal.sqnr_db is None:
-        asked, reached = (
-            f"{goal.accuracy_loss:g} points of accuracy are to be lost at most",
-            f"{best.accuracy_loss:.2f}",
-        )
-        option = "--accuracy-loss"
-    else:
-        asked, reached = f"the outputs are to have {goal.sqnr_db:g} dB", f"{best.sqnr_db:.1f} dB"
-        option = "--sqnr"
-    raise user_error(
-        "goal-missed",
-        f"{asked}; integers of up to {WIDTHS[-1]} bits reach only {reached} on hold-out samples",
-        where=option,
-        hint="give more samples with --calibration, like the data; or ask for less",
-        stage="quantize",
-    )
 
+    goal: Goal
+    scheme: Scheme
+    frames: Sequence[Frame]
+    labels: np.ndarray | None
+    ends: Sequence[str]
+    noises: NoiseTable
+    costs: CostTable
+    quantize: Quantize
+    tried: list[ChosenWidths] = field(default_factory=list, init=False)
+    known: list[tuple[float, float, float]] = field(default_factory=list, init=False)
 
-def _standard_error_factor(noises: np.ndarray | None) -> float:
-    """Return the factor of noise for one standard error of its mean over samples.
-
-    Of few samples, a rare one may make most of the noise, or be missing.
-
-    Of few samples one that is rare may make most of the noise, or be missing.
-    """
-    if noises is None or len(noises) < 2 or not noises.any():
-        return 1.0
-    return 1.0 + float(noises.std(ddof=1) / np.sqrt(len(noises)) / noises.mean())
-
-
-class _Search:
-    def __init__(
-        self,
-        goal: Goal,
-        scheme: Scheme,
-        frames: Sequence[Frame],
-        labels: np.ndarray | None,
-        ends: Sequence[str],
-        noises: NoiseTable,
-        costs: CostTable,
-        quantize: Quantize,
-    ) -> None:
-        self.goal, self.scheme, self.ends, self.quantize = goal, scheme, ends, quantize
-        self.noises, self.costs = noises, costs
-        numbers = np.arange(len(frames))
-        if goal.sqnr_db is not None:
+    def __post_init__(self) -> None:
+        numbers = np.arange(len(self.frames))
+        if self.goal.sqnr_db is not None:
             numbers = numbers[:: -(-len(numbers) // MAX_SQNR_SAMPLES)]
         judges = numbers if len(numbers) <= MIN_SAMPLES_TO_SPLIT else numbers[HOLD_OUT_STRIDE - 1 :: HOLD_OUT_STRIDE]
         learned = numbers if len(numbers) <= MIN_SAMPLES_TO_SPLIT else np.setdiff1d(numbers, judges)
-        if goal.sqnr_db is None:
+        if self.goal.sqnr_db is None:
             judges = numbers
-        self.learned, self.judges = [frames[k] for k in learned], [frames[k] for k in judges]
-        self.labels = None if labels is None else labels[judges]
-        fixed = {TensorKey("data", name): p.bits for name, p in scheme.data_overrides.items()}
-        fixed |= {TensorKey("weights", name): p.bits for name, p in scheme.weight_overrides.items()}
-        self.offered = {place: (fixed[place],) if place in fixed else WIDTHS for place in noises}
-        self.tried: list[ChosenWidths] = []
-        self.known: list[tuple[float, float, float]] = []  # noise: predicted of data and of weights, and measured
+        self.learned, self.judges = [self.frames[k] for k in learned], [self.frames[k] for k in judges]
+        self.labels = None if self.labels is None else self.labels[judges]
+        fixed = {TensorKey("data", name): p.bits for name, p in self.scheme.data_overrides.items()}
+        fixed |= {TensorKey("weights", name): p.bits for name, p in self.scheme.weight_overrides.items()}
+        self.offered = {place: (fixed[place],) if place in fixed else WIDTHS for place in self.noises}
 
-    def run(self) -> ChosenWidths | None:
-        """Return the cheapest widths that reach the goal; None if no widths do."""
+    def run(self) -> ChosenWidths:
+        """Return the cheapest widths that reach the goal.
+
+        Raises:
+            UserError: no width reaches it; the message says how near they come.
+        """
         if self.goal.accuracy_loss is not None:
-            return self.search_accuracy(self.goal.accuracy_loss)
-        assert self.goal.sqnr_db is not None
-        return self.search_sqnr(self.goal.sqnr_db)
+            chosen = self.search_accuracy(self.goal.accuracy_loss)
+        else:
+            assert self.goal.sqnr_db is not None
+            chosen = self.search_sqnr(self.goal.sqnr_db)
+        if chosen is None:
+            raise self._missed()
+        return chosen
+
+    def _missed(self) -> UserError:
+        best = max(self.tried, key=lambda one: (-(one.accuracy_loss or 0.0), one.sqnr_db))
+        if self.goal.sqnr_db is None:
+            asked = f"{self.goal.accuracy_loss:g} points of accuracy are to be lost at most"
+            reached, option = f"{best.accuracy_loss:.2f}", "--accuracy-loss"
+        else:
+            asked = f"the outputs are to have {self.goal.sqnr_db:g} dB"
+            reached, option = f"{best.sqnr_db:.1f} dB", "--sqnr"
+        return user_error(
+            "goal-missed",
+            f"{asked}; integers of up to {WIDTHS[-1]} bits reach only {reached} on hold-out samples",
+            where=option,
+            hint="give more samples with --calibration, like the data; or ask for less",
+            stage="quantize",
+        )
 
     def search_sqnr(self, sqnr_db: float) -> ChosenWidths | None:
         """Return the cheapest widths that reach an SQNR; None if no widths do."""
@@ -211,11 +200,11 @@ class _Search:
             for kind, usual in (("data", self.scheme.data), ("weights", self.scheme.weights))
         }
         scheme = replace(self.scheme, goal=None, data_overrides=single["data"], weight_overrides=single["weights"])
-        found = self.quantize(scheme, self.learned, self.judges)
-        ends = {name: found.held[name].held for name in self.ends if name in found.held}
+        decisions = self.quantize(scheme, self.learned, self.judges)
+        ends = {name: decisions.held[name].held for name in self.ends if name in decisions.held}
         noise = max(
             (
-                _standard_error_factor(found.noises.get(name)) * end.noise / max(end.signal, MIN_POWER)
+                _standard_error_factor(decisions.noises.get(name)) * end.noise / max(end.signal, MIN_POWER)
                 for name, end in ends.items()
             ),
             default=0.0,
@@ -224,8 +213,8 @@ class _Search:
         if noise > 0 and sum(predicted) > 0:
             self.known.append((predicted[0], predicted[1], noise))
         loss = None
-        if self.goal.accuracy_loss is not None and found.classes is not None:
-            floats, integers = found.classes
+        if self.goal.accuracy_loss is not None and decisions.classes is not None:
+            floats, integers = decisions.classes
             right = floats if self.labels is None else self.labels
             loss = 100 * float((floats == right).mean() - (integers == right).mean())
         costs = sum(self.costs[place][bits] for place, bits in widths.items())
@@ -243,12 +232,12 @@ class _Search:
         rows = np.stack([data / noise, weights / noise], 1)
         counts = np.where(np.arange(len(rows)) == len(rows) - 1, 3.0, 1.0)[:, None]
         held = PRIOR_WEIGHT * np.eye(2) / common
-        found = np.linalg.lstsq(
+        factors = np.linalg.lstsq(
             np.concatenate([rows * counts, held]), np.concatenate([counts[:, 0], np.full(2, PRIOR_WEIGHT)]), rcond=None
         )[0]
-        found = np.clip(found, common / 8, common * 8)
-        found *= noise[-1] / (found[0] * data[-1] + found[1] * weights[-1])
-        return {"data": float(found[0]), "weights": float(found[1])}
+        factors = np.clip(factors, common / 8, common * 8)
+        factors *= noise[-1] / (factors[0] * data[-1] + factors[1] * weights[-1])
+        return {"data": float(factors[0]), "weights": float(factors[1])}
 
     def _widest(self) -> dict[TensorKey, int]:
         return {place: max(offered) for place, offered in self.offered.items()}

@@ -14,7 +14,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.quantization.decisions import IntegerDecisions, QuantError
 from onnx_hw.quantization.goal import Goal
-from onnx_hw.quantization.mixed_precision.search import WIDTHS, choose_widths
+from onnx_hw.quantization.mixed_precision.search import WIDTHS, WidthSearch
 from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.quantization.scheme import Scheme
@@ -45,7 +45,7 @@ def test_the_cheapest_widths_are_found_although_noise_is_misjudged(seed: int) ->
         made = NoiseStatistics(signal=1.0, noise=noise({p: precision.bits for p, precision in bits.items()}))
         return IntegerDecisions(held={"y": QuantError(made, made)})
 
-    found = choose_widths(Goal(40.0), Scheme(), [{}] * 8, None, ["y"], noises, prices, quantize)
+    found = WidthSearch(Goal(40.0), Scheme(), [{}] * 8, None, ["y"], noises, prices, quantize).run()
     allowed = [dict(zip(places, bits, strict=True)) for bits in product(WIDTHS, repeat=4)]
     least = min(sum(prices[p][b] for p, b in bits.items()) for bits in allowed if noise(bits) <= 1e-4)
     assert found.sqnr_db >= 40 and least <= found.costs <= 1.1 * least
@@ -64,9 +64,9 @@ def test_what_rare_samples_make_is_doubted() -> None:
     found = []
     for shares in (np.full(4, 0.25), np.array([1.0, 0.0, 0.0, 0.0])):
         goal = Goal(float(20 * np.log10(2) * 8 - 1.5))
-        chosen = choose_widths(
+        chosen = WidthSearch(
             goal, Scheme(), [{}] * 8, None, ["y"], places, prices, lambda s, *_, x=shares: quantize(x, s)
-        )
+        ).run()
         found.append((chosen.costs, chosen.sqnr_db))
     assert found[0] == (8.0, pytest.approx(20 * np.log10(2) * 8))
     assert found[1] == (9.0, pytest.approx(20 * np.log10(2) * 9 - 10 * np.log10(2)))
@@ -75,17 +75,10 @@ def test_what_rare_samples_make_is_doubted() -> None:
 def test_what_no_width_reaches_is_said() -> None:
     places = {TensorKey("data", "a"): dict.fromkeys(WIDTHS, 1e-3)}
     held = NoiseStatistics(signal=1.0, noise=1e-3)
+    decisions = IntegerDecisions(held={"y": QuantError(held, held)})
+    search = WidthSearch(Goal(40.0), Scheme(), [{}], None, ["y"], places, places, lambda *_: decisions)
     with pytest.raises(UserError, match=r"40 dB.*30\.0 dB"):
-        choose_widths(
-            Goal(40.0),
-            Scheme(),
-            [{}],
-            None,
-            ["y"],
-            places,
-            places,
-            lambda *_: IntegerDecisions(held={"y": QuantError(held, held)}),
-        )
+        search.run()
 
 
 def test_a_goal_is_reached_and_repeated(tmp_path: Path) -> None:
