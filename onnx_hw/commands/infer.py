@@ -82,7 +82,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Inferred:
+class InferResult:
     """Results of a board.
 
     Attributes:
@@ -107,10 +107,10 @@ class Inferred:
     timing: LinkTimesCheck | None = None
 
     def __repr__(self) -> str:
-        return f"Inferred {self.frames:,} frames: {self.outputs!r}"
+        return f"InferResult {self.frames:,} frames: {self.outputs!r}"
 
 
-def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
+def infer(options: InferOptions, progress: Progress | None = None) -> InferResult:
     """Run a build's network through its link.
 
     Raises:
@@ -147,7 +147,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
         hint = NO_BOARD if options.port != SIMULATED and isinstance(error, NoAnswer | PortFailed) else ""
         raise user_error(error.code, str(error), where=options.port, hint=hint, stage="link", exit_code=code) from error
     ends = [result.ended for result in results]
-    return Inferred(
+    return InferResult(
         Outputs(outputs, given.labels),
         given.count,
         tuple(result.latency_cycles for result in results if result.latency_cycles is not None),

@@ -48,7 +48,7 @@ MAX_SHARDS_INLINE = 2
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifyResult:
     """Comparison that found no difference.
 
     Attributes:
@@ -73,10 +73,10 @@ class Verified:
 
     def __repr__(self) -> str:
         said = f"{self.frames:,} frames, {self.values:,} values, {self.firings:,} firings, 0 wrong"
-        return f"Verified {self.engine}: {said}"
+        return f"VerifyResult {self.engine}: {said}"
 
 
-def verify(options: VerifyOptions, progress: Progress | None = None) -> Verified:
+def verify(options: VerifyOptions, progress: Progress | None = None) -> VerifyResult:
     """Prove the design of a build once more.
 
     Raises:
@@ -160,7 +160,7 @@ def _proven(
     work: BuildState,
     folder: BuildFolder,
     running: Running,
-) -> Verified:
+) -> VerifyResult:
     from onnx_hw_sim.lockstep.library import RUNS
 
     frames, labels = given.frames, given.labels
@@ -175,7 +175,7 @@ def _proven(
             yield shard if frames is None else add_samples(shard, frames, count, labels)
 
     here: AbstractContextManager[Workers] = nullcontext(Workers(InlineExecutor(), 1, folder.path))
-    done = Verified("", 0, min(count, wanted), 0, 0, 0, 0.0)
+    done = VerifyResult("", 0, min(count, wanted), 0, 0, 0, 0.0)
     with here if alone else open_executor(options.scheduler, options.jobs, folder.path) as workers:
         running.fact = "compiling"
         if options.engine in (None, SimulationEngine.COMPILED):
@@ -211,8 +211,8 @@ def _proven(
     return done
 
 
-def _with(done: Verified, proven: ShardResult, seconds: float) -> Verified:
-    return Verified(
+def _with(done: VerifyResult, proven: ShardResult, seconds: float) -> VerifyResult:
+    return VerifyResult(
         proven.engine,
         done.frames + len(proven.shard.frames),
         done.samples,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from onnx_hw.commands.build import build
-from onnx_hw.commands.verify import Verified, verify
+from onnx_hw.commands.verify import VerifyResult, verify
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
@@ -190,7 +190,7 @@ def test_shards_hold_every_frame_once_and_two_at_least(frames: int) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    found = Verified("compiled", 2_000, 360, 12, 1_000_000, 40_000, 4.0, 360, 353, 353)
+    found = VerifyResult("compiled", 2_000, 360, 12, 1_000_000, 40_000, 4.0, 360, 353, 353)
     workshop = Instead(verify=lambda options, progress: found)
     done = call(
         "verify",

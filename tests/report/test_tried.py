@@ -9,13 +9,13 @@ import pytest
 
 from onnx_hw import __version__
 from onnx_hw.cli.show.summaries import FORM, infer_summary, tried_on_board
-from onnx_hw.commands.infer import Inferred, Tried
+from onnx_hw.commands.infer import InferResult, Tried
 from onnx_hw.samples.outputs import Outputs
 from onnx_hw.timing.link_times import LinkTimesCheck
 from onnx_hw_link.session import Faults
 from support.fixture_paths import CHECKOUT
 
-MADE = Inferred(
+MADE = InferResult(
     Outputs({"y": np.zeros((3, 1))}, None),
     3,
     (10_000, 11_000),

@@ -15,15 +15,15 @@ from onnx_hw.messages.version import __version__
 from onnx_hw.report.fact import Fact
 
 if TYPE_CHECKING:
-    from onnx_hw.commands.infer import Inferred
-    from onnx_hw.commands.verify import Verified
+    from onnx_hw.commands.infer import InferResult
+    from onnx_hw.commands.verify import VerifyResult
     from onnx_hw.timing.link_times import LinkTimesCheck
 
 FORM = "a new issue, `Tried on a board`"
 SIMULATED = "sim"
 
 
-def verify_summary(result: Verified) -> Group:
+def verify_summary(result: VerifyResult) -> Group:
     """Return what was compared, how fast, and the share of right answers."""
     source = f" ({result.samples:,} samples, repeated)" if 0 < result.samples < result.frames else ""
     source = " (random)" if not result.samples else source
@@ -41,7 +41,7 @@ def verify_summary(result: Verified) -> Group:
     return Group(*facts)
 
 
-def infer_summary(result: Inferred) -> Text:
+def infer_summary(result: InferResult) -> Text:
     """Return the outputs, the cycles that the chip counted, and the faults on the wire."""
     faults = result.faults
     lines = [
@@ -84,7 +84,7 @@ def _range(cycles: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}, half of them below {median(cycles):,.0f}"
 
 
-def tried_on_board(result: Inferred) -> str:
+def tried_on_board(result: InferResult) -> str:
     """Return lines of Markdown for the form, from a run that was compared with golden."""
     device, faults = result.device, result.faults
     where = "simulated, no board" if device.port == SIMULATED else device.port
@@ -100,5 +100,5 @@ def tried_on_board(result: Inferred) -> str:
     return "\n".join(["```", *lines, "```"])
 
 
-def _paces(result: Inferred) -> str:
+def _paces(result: InferResult) -> str:
     return f"{median(result.intervals):,.0f} from frame to frame" if result.intervals else "one frame alone"
