@@ -62,7 +62,7 @@ class FrameComparison:
 
     def __init__(self, model: Model, network: Network) -> None:
         self.model = model
-        self.made = {name: node for node in model.graph.nodes for name in node.outputs if name}
+        self.producers = {name: node for node in model.graph.nodes for name in node.outputs if name}
         self.types = {value.name for value in model.graph.values.values() if value.element_type in BY_NAME}
         self.inputs = [value.name for value in model.graph.inputs]
         self.approximate = network.approximate
@@ -82,7 +82,7 @@ class FrameComparison:
         values = self._comparable(known)
         pieces = run_in_segments(self.model, frame, values)
         self._check_outputs(known, pieces.outputs)
-        names = [name for name in (*self.inputs, *self.made) if name in pieces.computed]
+        names = [name for name in (*self.inputs, *self.producers) if name in pieces.computed]
         agreement = replace(self.agreement, frames=self.agreement.frames + 1, tensors_compared=len(names))
         free: Mapping[str, Any] | None = pieces.outputs
         for name in names:
@@ -90,7 +90,7 @@ class FrameComparison:
             if golden.shape != computed.shape:
                 shapes = f"{list(computed.shape)}, not {list(golden.shape)}"
                 raise self._error(name, f"{self._spelled(name)} must have the shape {shapes}")
-            node = self.made.get(name)
+            node = self.producers.get(name)
             wrong = (
                 golden != computed
                 if node is None
@@ -122,18 +122,18 @@ class FrameComparison:
             for name, value in both.items()
             if isinstance(value, np.ndarray)
             and name in self.types
-            and (name in self.made or (name in self.inputs and name in known.held))
+            and (name in self.producers or (name in self.inputs and name in known.held))
         }
 
     def _check_outputs(self, known: KnownFrame, outputs: Mapping[str, Any]) -> None:
         """Check that the host gives the user what golden and the tail computed."""
-        for name, given in known.outputs.items():
+        for name, output in known.outputs.items():
             wanted = outputs[name]
             if isinstance(wanted, np.ndarray) and wanted.dtype != object:
                 nan = wanted.dtype.kind == "f"
-                if given.shape != wanted.shape or not np.array_equal(given, wanted, equal_nan=nan):
-                    wrong = given != wanted if given.shape == wanted.shape else np.ones(1, dtype=bool)
-                    raise self._difference(name, wrong, given, wanted)
+                if output.shape != wanted.shape or not np.array_equal(output, wanted, equal_nan=nan):
+                    wrong = output != wanted if output.shape == wanted.shape else np.ones(1, dtype=bool)
+                    raise self._difference(name, wrong, output, wanted)
 
     # ---- messages about a difference ---------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class FrameComparison:
         return self._error(name, f"{message} (frame {self.agreement.frames}{many})")
 
     def _error(self, name: str, message: str) -> UserError:
-        node = self.made.get(name)
+        node = self.producers.get(name)
         where = node_location(node) if node is not None and node.where else ""
         hint = "this is a bug of onnx-hw: please report it with the model"
         problem = Problem("golden-differs", message, where, hint, "quantize")
@@ -155,7 +155,7 @@ class FrameComparison:
         """Name a value in the words of the user's model; an inserted quantizer is named like the value that it
         quantizes.
         """
-        node = self.made.get(name)
+        node = self.producers.get(name)
         if node is None or node.where or not _is_rounding(node):
             return f"`{name}`"
         quantized = node.inputs[0].removesuffix("/clipped").removesuffix("/float")

@@ -67,33 +67,34 @@ class SegmentRun:
             nudge: factor of ``noise`` that is added to the arguments of functions with jumps, and of the error bound of
                 double precision that is added to sums of products.
         """
-        made = {name: node for node in self.graph.nodes for name in node.outputs if name in names}
-        rounded = {name: node for name, node in made.items() if facts_of(node).rounded is not None}
-        wanted = {name for node in rounded.values() for name in node.inputs if name} | (made.keys() - rounded.keys())
-        piece, given = self._piece(wanted)
+        producers = {name: node for node in self.graph.nodes for name in node.outputs if name in names}
+        rounded = {name: node for name, node in producers.items() if facts_of(node).rounded is not None}
+        wanted = {name for node in rounded.values() for name in node.inputs if name}
+        wanted |= producers.keys() - rounded.keys()
+        piece, feeds = self._piece(wanted)
         if nudge:
-            jumping = [node.inputs[0] for node in piece.nodes if facts_of(node).jumps and node.inputs[0] not in given]
+            jumping = [node.inputs[0] for node in piece.nodes if facts_of(node).jumps and node.inputs[0] not in feeds]
             noise = {name: nudge * self.noise(name) for name in jumping}
-            piece = _moved(_nudged(piece, noise), self._sum_errors(piece, given, nudge))
-        values, computed = _observed(_widened(piece), _all_wide(given), wanted)
+            piece = _moved(_nudged(piece, noise), self._sum_errors(piece, feeds, nudge))
+        values, computed = _observed(_widened(piece), _all_wide(feeds), wanted)
         return {
             name: _before_rounding(rounded[name], values) if name in rounded else to_model_dtype(computed[name])
-            for name in made
+            for name in producers
         }
 
-    def _sum_errors(self, piece: Graph, given: Mapping[str, Any], times: float) -> dict[str, np.ndarray]:
+    def _sum_errors(self, piece: Graph, feeds: Mapping[str, Any], times: float) -> dict[str, np.ndarray]:
         """Return a multiple of the error bound of each sum of products, by its name."""
-        sums = [node for node in piece.nodes if sums_products(node) and node.outputs[0] not in given]
+        sums = [node for node in piece.nodes if sums_products(node) and node.outputs[0] not in feeds]
         wanted = {name for node in sums for name in node.inputs if name}
-        values = _observed(_widened(piece), _all_wide(given), wanted)[0] if wanted else {}
+        values = _observed(_widened(piece), _all_wide(feeds), wanted)[0] if wanted else {}
         inputs = {node.outputs[0]: [values[name] if name else None for name in node.inputs] for node in sums}
         return {node.outputs[0]: times * sum_error(node, inputs[node.outputs[0]]) for node in sums}
 
     def noise(self, name: str) -> float:
         """Return how far the model's own floats may be off: their greatest error in a value, and a little at least."""
-        piece, given = self._piece([name])
-        own = _observed(piece, given, [name])[1][name].astype(np.float64)
-        real = _observed(_widened(piece), _all_wide(given), [name])[1][name]
+        piece, feeds = self._piece([name])
+        own = _observed(piece, feeds, [name])[1][name].astype(np.float64)
+        real = _observed(_widened(piece), _all_wide(feeds), [name])[1][name]
         finite = np.isfinite(own) & np.isfinite(real)
         sizes, errors = np.abs(real[finite]), np.abs((own - real)[finite])
         return float(errors.max(initial=0.0) + REL_NOISE_FLOOR * sizes.max(initial=0.0))
@@ -121,8 +122,8 @@ class SegmentRun:
 
     def is_exact(self, name: str) -> bool:
         """Say whether a value is integers, or what integers stand for: nothing was summed in floats."""
-        made = next((node for node in self.graph.nodes if name in node.outputs), None)
-        return name in self.known or (made is not None and facts_of(made).effect is Effect.DEQUANTIZES)
+        producer = next((node for node in self.graph.nodes if name in node.outputs), None)
+        return name in self.known or (producer is not None and facts_of(producer).effect is Effect.DEQUANTIZES)
 
     def _tagged(self, name: str, value: Any) -> Any:
         return to_compute_dtype(value, self.graph.values[name].element_type) if isinstance(value, np.ndarray) else value
@@ -156,8 +157,8 @@ def evaluate_in_double(model: Model, frame: Mapping[str, Any]) -> dict[str, Any]
     Args:
         frame: inputs of the graph.
     """
-    given = {name: _wide(value) for name, value in check_feeds(model.graph, frame).items()}
-    return evaluate(_widened(model.graph), given, [value.name for value in model.graph.outputs])
+    feeds = {name: _wide(value) for name, value in check_feeds(model.graph, frame).items()}
+    return evaluate(_widened(model.graph), feeds, [value.name for value in model.graph.outputs])
 
 
 def _piece(graph: Graph, wanted: Collection[str], known: Collection[str]) -> Graph:
@@ -233,7 +234,7 @@ def _moved(graph: Graph, terms: Mapping[str, np.ndarray]) -> Graph:
     return replace(graph, nodes=tuple(nodes), constants=constants)
 
 
-def _observed(graph: Graph, given: Mapping[str, Any], wanted: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _observed(graph: Graph, feeds: Mapping[str, Any], wanted: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the wanted values as later nodes receive them, and as they were computed."""
     computed: dict[str, Any] = {}
 
@@ -241,7 +242,7 @@ def _observed(graph: Graph, given: Mapping[str, Any], wanted: Collection[str]) -
         if name in wanted:
             computed[name] = value
 
-    return evaluate(graph, given, sorted(wanted), observe=observe, instead=given), computed
+    return evaluate(graph, feeds, sorted(wanted), observe=observe, instead=feeds), computed
 
 
 def _all_wide(values: Mapping[str, Any]) -> dict[str, Any]:
