@@ -47,6 +47,9 @@ class Netlist:
     link: Link | None = None
     ports: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        return f"{self.lines:,} lines of netlist, {self.pins} pins"
+
     def __repr__(self) -> str:
         return f"Netlist for {self.family.name}: {self.pins} pins, {self.clock_mhz:g} MHz"
 

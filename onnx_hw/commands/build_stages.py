@@ -19,8 +19,12 @@ from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
 from onnx_hw.commands.stage_messages import (
+    BEHIND_LINK,
+    NO_WAVES,
     ScaleOrigin,
+    bitstream_fact,
     goal_without_samples,
+    netlist_warning,
     quantization_fact,
     quantization_warnings,
     route_warnings,
@@ -219,7 +223,7 @@ class BuildState:
             self.circuit = bench.result() if bench else None
         self.account.note(digest=self.netlist.digest)
         write_host_model(self.folder, self.account.note_file, self.design, self.netlist)
-        self.account.say(f"{self.netlist.lines:,} lines of netlist, {self.netlist.pins} pins")
+        self.account.say(str(self.netlist))
 
     def simulate(self) -> None:
         design, account = self.design, self.account
@@ -242,11 +246,8 @@ class BuildState:
             raise directed_vector_error(reached)
         shown = self._waves() if self.options.waves else None
         if self.options.waves and shown is None:
-            account.warn("no waveform was written", "it takes a C++ compiler and Verilator: `onnx-hw doctor`")
-        account.say(
-            f"{self.proof.frames} frames bit-exact with golden, every firing as predicted; "
-            f"{self.proof.runs[0].interval_cycles:,} cycles a frame{f'; `{shown[1]}`' if shown else ''}"
-        )
+            self.warn([NO_WAVES])
+        account.say(f"{self.proof}; `{shown[1]}`" if shown else str(self.proof))
         self.toolchain.emit(self.folder, account.note_file, design, self.given.frames, self.proof.verilog, account)
         if isinstance(self.board, VerilogBoard):
             write_shell(self.folder, account.note_file, design, self.netlist, self.given.frames, account)
@@ -274,23 +275,22 @@ class BuildState:
     def gates(self) -> None:
         account = self.account
         if self.netlist.link is not None:
-            reason = "its streams are behind the serial link"
-            account.say(f"not simulated: {reason}")
-            account.prove(circuit_netlist=proof_chain.open_netlist(reason))
+            account.say(f"not simulated: {BEHIND_LINK}")
+            account.prove(circuit_netlist=proof_chain.open_netlist(BEHIND_LINK))
             return
         try:
-            found = self.toolchain.gates(
+            comparison = self.toolchain.gates(
                 self.synthesized, self.design, self.netlist, self.folder, self.given.frames, account
             )
         except NotSimulated as error:
-            account.warn(f"link 4 is open, the netlist was not simulated: {error}", "please report it with the model")
+            self.warn([netlist_warning(error)])
             account.prove(circuit_netlist=proof_chain.open_netlist(str(error)))
             return
-        account.running.cached = found.cached
-        account.prove(circuit_netlist=proof_chain.circuit_netlist(found))
-        if not found.agrees:
-            raise netlist_error(found)
-        account.say(str(found))
+        account.running.cached = comparison.cached
+        account.prove(circuit_netlist=proof_chain.circuit_netlist(comparison))
+        if not comparison.agrees:
+            raise netlist_error(comparison)
+        account.say(str(comparison))
 
     def route(self) -> None:
         self.routed = self.toolchain.route(self.synthesized, self.netlist, self.folder, self.account, self.options.seed)
@@ -304,7 +304,7 @@ class BuildState:
         made = self.toolchain.pack(self.routed, self.folder)
         shutil.copyfile(made.folder / BITSTREAM, place)
         self.account.running.cached = made.cached
-        self.account.say(f"{place.name}, {place.stat().st_size:,} bytes")
+        self.account.say(bitstream_fact(place))
         self.account.note_file("bitstream", place.name)
 
     def _accuracy(self) -> Accuracy | None:

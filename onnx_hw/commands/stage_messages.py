@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from pathlib import Path
 
 from onnx_hw.implement.route import RouteResult
 from onnx_hw.ir.design import Design
@@ -11,6 +12,7 @@ from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.text import short
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import count_dynamic_scales
 from onnx_hw.onnx.graph.model import Model
+from onnx_hw.prove.circuit.gate_level import NotSimulated
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import sqnr_of_blockwise_weights
 from onnx_hw.quantization.quantize import Quantized
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
@@ -20,6 +22,11 @@ from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 Warned = tuple[str, str]
 """Message and hint of a warning."""
+
+NO_WAVES: Warned = ("no waveform was written", "it takes a C++ compiler and Verilator: `onnx-hw doctor`")
+
+BEHIND_LINK = "its streams are behind the serial link"
+"""Reason why the netlist of a board with a link is not simulated."""
 
 
 class ScaleOrigin(Enum):
@@ -128,6 +135,16 @@ def schedule_fact(planned: DesignSection, unused: str, above: str) -> str:
         f"{len(planned.nodes)} cores, {planned.lanes} lanes{unused}, {planned.interval_cycles:,} cycles a frame "
         f"({planned.mac_efficiency:.0%} busy{above}); {short(planned.bottleneck.name)} sets the pace"
     )
+
+
+def netlist_warning(error: NotSimulated) -> Warned:
+    """Return the warning that the chip's netlist was not simulated."""
+    return f"link 4 is open, the netlist was not simulated: {error}", "please report it with the model"
+
+
+def bitstream_fact(file: Path) -> str:
+    """Return the name and the size of a bitstream."""
+    return f"{file.name}, {file.stat().st_size:,} bytes"
 
 
 def route_warnings(routed: RouteResult, design: Design, request: ScheduleRequest) -> Iterator[Warned]:

@@ -82,6 +82,10 @@ class Proof:
     def agrees(self) -> bool:
         return all(run.agrees for run in self.runs)
 
+    def __str__(self) -> str:
+        interval = f"{self.runs[0].interval_cycles:,} cycles a frame"
+        return f"{self.frames} frames bit-exact with golden, every firing as predicted; {interval}"
+
     def __repr__(self) -> str:
         values, firings = sum(r.values_compared for r in self.runs), sum(r.firings_compared for r in self.runs)
         wrong = sum(r.mismatches + r.firing_mismatches for r in self.runs)
