@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from onnx_hw_sim.circuit import RESET_CYCLES, Circuit, Recording, Stimulus
-from onnx_hw_sim.native_simulator import I32, I64, POINTER, U32, U64, NativeSimulator, Signature, Status
+from onnx_hw_sim.native_simulator import I32, I64, POINTER, U32, U64, NativeSimulator, RunStatus, Signature
 from onnx_hw_sim.shared_library import CppToolchain, build_library
 from onnx_hw_tools.tools import Tool
 
@@ -115,9 +115,9 @@ class CompiledSimulator(NativeSimulator):
             if stimulus.false_start:
                 self._advance(handle, stimulus.false_start, stimulus.false_start, _NO_END, _NO_END)
                 self._reset(handle)
-            status = Status.GO_ON
+            status = RunStatus.GO_ON
             until = 0
-            while status == Status.GO_ON:
+            while status == RunStatus.GO_ON:
                 until += CYCLES_PER_CALL
                 status = self._advance(handle, until, stimulus.cycles, stimulus.patience, stimulus.tail)
                 if progress is not None:
@@ -128,12 +128,12 @@ class CompiledSimulator(NativeSimulator):
             self._c.simulation_close(handle)
 
     def _reset(self, handle: int) -> None:
-        if self._c.simulation_reset(handle, RESET_CYCLES, self.circuit.reset_delay) == Status.BROKEN:
+        if self._c.simulation_reset(handle, RESET_CYCLES, self.circuit.reset_delay) == RunStatus.BROKEN:
             raise SimulationError(self._c.simulation_error(handle).decode())
 
-    def _advance(self, handle: int, until: int, limit: int, patience: int, tail: int) -> Status:
-        status = Status(self._c.simulation_advance(handle, until, limit, patience, tail))
-        if status == Status.BROKEN:
+    def _advance(self, handle: int, until: int, limit: int, patience: int, tail: int) -> RunStatus:
+        status = RunStatus(self._c.simulation_advance(handle, until, limit, patience, tail))
+        if status == RunStatus.BROKEN:
             cycle = self._c.simulation_cycle(handle)
             raise SimulationError(f"cycle {cycle}: {self._c.simulation_error(handle).decode()}")
         return status

@@ -21,7 +21,7 @@ Signature = tuple[Any, Sequence[Any]]
 """(type of the result, types of the arguments)."""
 
 
-class Status(IntEnum):
+class RunStatus(IntEnum):
     """Result of a run, as in each ``driver.cpp``."""
 
     GO_ON = 0
@@ -83,7 +83,7 @@ class NativeSimulator:
             keep.append(trace)
         return keep
 
-    def _recording(self, handle: int, *run: int, status: Status) -> Recording:
+    def _recording(self, handle: int, *run: int, status: RunStatus) -> Recording:
         cycles = self._function("cycle")(handle, *run)
         cycles_of, tokens, valid, ready = {}, {}, {}, {}
         for k, stream in enumerate(self._streams):
@@ -101,8 +101,8 @@ class NativeSimulator:
             fires=firings(self.circuit.engines, fires),
             cycles_of=cycles_of,
             tokens=tokens,
-            finished=status == Status.FINISHED,
-            deadlocked=status == Status.STUCK,
+            finished=status == RunStatus.FINISHED,
+            deadlocked=status == RunStatus.STUCK,
             valid=valid,
             ready=ready,
         )

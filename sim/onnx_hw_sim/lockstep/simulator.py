@@ -12,7 +12,7 @@ import numpy as np
 
 from onnx_hw_sim.circuit import RESET_CYCLES, Circuit, Recording, Stimulus
 from onnx_hw_sim.lockstep.library import RUNS, build_lockstep, tables_of
-from onnx_hw_sim.native_simulator import I32, I64, POINTER, U32, NativeSimulator, Signature, Status
+from onnx_hw_sim.native_simulator import I32, I64, POINTER, U32, NativeSimulator, RunStatus, Signature
 from onnx_hw_tools.tools import Tool
 
 CYCLES_PER_CALL = 20_000  # cycles between two checks for Ctrl-C
@@ -100,7 +100,7 @@ class LockstepSimulator(NativeSimulator):
             if more < 0:
                 raise MemoryError
             return [
-                self._recording(handle, k, status=Status(self._c.lockstep_status(handle, k)))
+                self._recording(handle, k, status=RunStatus(self._c.lockstep_status(handle, k)))
                 for k in range(len(stimuli))
             ]
         finally:
