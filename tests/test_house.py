@@ -128,8 +128,14 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{name.name}") for name in node.names)
 
 
+@cache
+def imports_of(path: Path) -> tuple[tuple[int, str], ...]:
+    """The imports of a file: each file is read once, however often it is asked for."""
+    return tuple(imports(parsed(path)))
+
+
 def broken(rules: tuple[Rule, ...], module: str, path: Path) -> Iterator[str]:
-    for line, imported in imports(parsed(path)):
+    for line, imported in imports_of(path):
         for rule in rules:
             if rule.broken_by(module, imported):
                 yield f"{path.relative_to(CHECKOUT)}:{line} imports {imported}, but {rule.because}"
@@ -200,9 +206,10 @@ def home(module: str, house: str = "onnx_hw") -> str:
     return module.split(".")[0]
 
 
+@cache
 def every_import() -> dict[str, set[str]]:
     """The modules of ours that each module imports: at its head, in functions and under ``TYPE_CHECKING``."""
-    return {module: {own(name) for _, name in imports(parsed(path))} - {"", module} for module, path in modules()}
+    return {module: {own(name) for _, name in imports_of(path)} - {"", module} for module, path in modules()}
 
 
 def rooms_of(graph: dict[str, set[str]], house: str = "onnx_hw") -> dict[str, set[str]]:
@@ -291,7 +298,7 @@ def test_circuits_are_imported_by_operators_and_assembly_only():
         f"{path.relative_to(CHECKOUT)}:{line} imports {imported}"
         for module, path in modules()
         if within(module, ("onnx_hw",)) and not within(module, at_home)
-        for line, imported in imports(parsed(path))
+        for line, imported in imports_of(path)
         if within(imported, ("amaranth", "onnx_hw_rtl"))
     ]
     assert not found, "\n".join(found)
@@ -303,7 +310,7 @@ def test_a_pass_names_no_operator_but_those_in_its_title():
         f"{path.relative_to(CHECKOUT)}:{line} imports {imported}"
         for module, path in modules()
         if within(module, ("onnx_hw.schedule",))
-        for line, imported in imports(parsed(path))
+        for line, imported in imports_of(path)
         for operator in operator_files()
         if within(imported, (f"onnx_hw.ops.{operator}",)) and operator not in path.stem
     ]
@@ -350,19 +357,24 @@ def lists_of_operators(tree: ast.AST) -> Iterator[tuple[int, list[str]]]:
             yield node.lineno, names  # type: ignore[attr-defined]
 
 
+@cache
+def lists_of_operators_in(path: Path) -> tuple[tuple[int, list[str]], ...]:
+    return tuple(lists_of_operators(parsed(path)))
+
+
 def test_what_is_known_of_an_operator_stands_in_its_row():
     """Nobody else asks whether a node is one of several: a list of names forgets the next operator, and the domain."""
     found = [
         f"{path.relative_to(CHECKOUT)}:{line} lists {', '.join(names)}: ask `facts_of(node)`"
         for module, path in modules()
         if within(module, ("onnx_hw",)) and not within(module, (*OWNERS, *LISTS_OF_OPERATORS))
-        for line, names in lists_of_operators(parsed(path))
+        for line, names in lists_of_operators_in(path)
     ]
     assert not found, "\n".join(found)
 
 
 def test_no_reason_is_left_over():
-    lists = {module for module, path in modules() if any(lists_of_operators(parsed(path)))}
+    lists = {module for module, path in modules() if lists_of_operators_in(path)}
     assert lists >= set(LISTS_OF_OPERATORS)
 
 
