@@ -56,8 +56,9 @@ from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from onnx_hw.quantization.scheme import DEFAULT
 from onnx_hw.quantization.scheme_from_options import format_precision_file, scheme_from_options
 from onnx_hw.report import proof_chain
+from onnx_hw.report.accuracy import Accuracy
 from onnx_hw.report.collect import sections
-from onnx_hw.report.model import Accuracy, Report, SearchSection
+from onnx_hw.report.model import Report, SearchSection
 from onnx_hw.report.recorder import Recorder
 from onnx_hw.runtime.background import beside
 from onnx_hw.runtime.build_folder import BuildFolder
@@ -269,7 +270,12 @@ class BuildState:
         self.synthesized = self.toolchain.synthesize(self.netlist, self.folder, self.account)
         self.account.running.cached = self.synthesized.made.cached
         self.account.say(str(self.synthesized))
-        self.account.note(synthesis=sections.describe_synthesis(self.synthesized, design=self.design))
+        self.account.note(
+            synthesis=sections.describe_synthesis(self.synthesized, design=self.design),
+            memories=sections.describe_memories(
+                self.design, self.netlist.rtlil, self.synthesized.netlist, self.board.family
+            ),
+        )
         check_fit(self.synthesized.used, self.board)
 
     def gates(self) -> None:
@@ -313,4 +319,4 @@ class BuildState:
             return None
         circuit = circuit_outputs(self.design, self.proof, frames)
         software = by_reference(self.model, frames), golden.run(self.network, frames)
-        return sections.describe_accuracy(labels, *software, circuit)
+        return sections.describe_accuracy(frames, labels, *software, circuit)

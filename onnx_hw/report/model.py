@@ -14,8 +14,10 @@ from typing import Annotated
 from onnx_hw.messages.html import render_value
 from onnx_hw.messages.text import printable, to_json
 from onnx_hw.prove.circuit.directed_vectors import DirectedVectorCoverage
+from onnx_hw.report.accuracy import Accuracy
 from onnx_hw.report.build_request import BuildRequest, plain
 from onnx_hw.report.losses import Loss
+from onnx_hw.report.memory_map import MemorySection
 from onnx_hw.report.proof_chain import ChainLinks, Failure
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.report.value_statistics import ValueStatistics
@@ -116,17 +118,6 @@ class Quantization:
     """Integers that the circuit computes with."""
 
     tensors: Annotated[tuple[QuantizedTensor, ...], "every tensor between two cores"]
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """Share of labelled samples for which the largest output is the right class, 0..1."""
-
-    samples: Annotated[int, "labelled samples given with --inputs"]
-    reference: Annotated[float, "the ONNX model, computed as ONNX defines it"]
-    golden: Annotated[float, "the integer network"]
-    circuit: Annotated[float | None, "the simulated circuit"] = None
-    circuit_samples: Annotated[int, "number of samples that went through the circuit"] = 0
 
 
 @dataclass(frozen=True)
@@ -339,6 +330,9 @@ class Report:
         "coverage of sums, requantizers and tables by directed vectors; null without such cores",
     ] = None
     synthesis: Annotated[Synthesis | None, "results of synthesis and routing"] = None
+    memories: Annotated[
+        tuple[MemorySection, ...], "memories that lie in block RAMs, in the order of the data; empty before synthesis"
+    ] = ()
     warnings: Annotated[tuple[str, ...], "warnings that the user should act upon"] = ()
     cached: Annotated[tuple[str, ...], "stages whose result came from the store, made by an earlier identical run"] = ()
     digest: Annotated[str, "SHA-256 of everything the bitstream depends on; empty before assembly"] = ""

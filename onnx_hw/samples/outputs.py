@@ -23,17 +23,24 @@ class Outputs(dict[str, np.ndarray]):
         return f"Outputs({named}{', with labels' if self.labels is not None else ''})"
 
 
-def share_right(outputs: Mapping[str, np.ndarray], labels: np.ndarray) -> float:
-    """Return the share of frames whose answer is the label, 0..1.
+def answers_of(outputs: Mapping[str, np.ndarray], frames: int) -> np.ndarray:
+    """Return the answer for every frame, (frames,) integers: the index of the largest number of the first output.
 
-    The answer is the index of the largest number of the first output. An output of one integer is the answer itself, as
-    behind an ArgMax.
+    An output of one integer is the answer itself, as behind an ArgMax.
+
+    Args:
+        outputs: arrays by graph output; an output may have several frames of a batch behind its first axis.
+        frames: number of frames.
+    """
+    scores = next(iter(outputs.values())).reshape(frames, -1)
+    return scores[:, 0] if scores.shape[1] == 1 and scores.dtype.kind in "iu" else scores.argmax(axis=1)
+
+
+def share_right(outputs: Mapping[str, np.ndarray], labels: np.ndarray) -> float:
+    """Return the share of frames whose answer, see ``answers_of``, is the label, 0..1.
 
     Args:
         outputs: arrays by graph output.
-        labels: right classes, (frames,); an output may have several frames of a batch behind its first axis.
+        labels: right classes, (frames,).
     """
-    scores = next(iter(outputs.values()))
-    scores = scores.reshape(len(labels), -1)
-    answers = scores[:, 0] if scores.shape[1] == 1 and scores.dtype.kind in "iu" else scores.argmax(axis=1)
-    return float((answers == labels).mean())
+    return float((answers_of(outputs, len(labels)) == labels).mean())

@@ -1,8 +1,9 @@
 """A report with every section filled, for tests of what is done with reports. The numbers are invented."""
 
+from onnx_hw.report.accuracy import Accuracy, ClassAccuracy, LostSample
 from onnx_hw.report.losses import Loss
+from onnx_hw.report.memory_map import MemorySection
 from onnx_hw.report.model import (
-    Accuracy,
     BoardSection,
     CoreSection,
     DesignSection,
@@ -82,7 +83,18 @@ FULL = Report(
             (Loss("conv2", "weights", 8, 33.1, 0.61, 0.0, '"conv2" = 10 under [weights] of --precision gains 3.7 dB'),),
         ),
     ),
-    accuracy=Accuracy(360, reference=0.9806, golden=0.9778, circuit=0.9778, circuit_samples=300),
+    accuracy=Accuracy(
+        360,
+        reference=0.9806,
+        golden=0.9778,
+        circuit=0.9778,
+        circuit_samples=300,
+        classes=(ClassAccuracy(0, 180, 1.0, 0.9889), ClassAccuracy(1, 180, 0.9612, 0.9667)),
+        confusion=((178, 2), (6, 174)),
+        lost_samples=2,
+        won_samples=1,
+        lost=(LostSample(17, 0, 1, "iVBORw0KGgo="), LostSample(230, 0, 1, "")),
+    ),
     design=DesignSection(
         clock_mhz=80.0,
         macs=23_680,
@@ -121,6 +133,10 @@ FULL = Report(
     search=SearchSection(32, "the next faster design needs 40", 1_152),
     simulation=Simulation("verilator", 4, 9, 40_000, 0, 12_000, 0, 1_152, 2_000, 1),
     synthesis=Synthesis(7_120, 6_001, 41, 16, fmax_mhz=96.5, target_mhz=80.0, timing_met=True),
+    memories=(
+        MemorySection("conv2", "weights0", "weight", 1_152, 16, ("core.weights0.block0_0",), 18_432, 18_432),
+        MemorySection("", "receiver", "bytes from the host", 0, 0, ("shell.end.receiver.memory.0.0",), 0, 18_432),
+    ),
     warnings=(),
     cached=("synthesize",),
     digest="0" * 64,

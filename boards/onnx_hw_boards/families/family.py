@@ -103,6 +103,7 @@ class Family:
         fill: shares of its chips that designs may take.
         logic_cells: function from a netlist, as yosys writes it in JSON, to the least number of logic cells; None where
             a look-up table and a flip-flop do not share one.
+        bram_bits: bits of a block RAM.
         deepest_at_once: tokens of the deepest FIFO that is not better in block RAM; one more than a power of two.
     """
 
@@ -115,6 +116,7 @@ class Family:
     packing: Packing = field(repr=False)
     clocking: Clocking = field(repr=False)
     fill: Fill = field(repr=False)
+    bram_bits: int = field(repr=False)
     logic_cells: Callable[[Mapping[str, Any]], int] | None = field(default=None, repr=False)
     deepest_at_once: int = 33
 

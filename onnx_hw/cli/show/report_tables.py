@@ -18,9 +18,10 @@ from rich.text import Text
 import onnx_hw_boards
 from onnx_hw.messages.text import abridged, printable, short
 from onnx_hw.report import losses
+from onnx_hw.report.accuracy import Accuracy
 from onnx_hw.report.core_table import CellFormat, core_table, terminal_columns
 from onnx_hw.report.fact import Fact
-from onnx_hw.report.model import Accuracy, DesignSection, FloatModel, Report, Serial, Synthesis
+from onnx_hw.report.model import DesignSection, FloatModel, Report, Serial, Synthesis
 from onnx_hw.report.proof_chain import LEFT_OUT, in_short
 from onnx_hw.report.utilization import usage
 from onnx_hw_boards.linked_board import LinkedBoard

@@ -21,6 +21,7 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
 from onnx_hw.prove.circuit.prove import Proof
+from onnx_hw.report.accuracy import describe_accuracy
 from onnx_hw.report.build_request import describe_build_request
 from onnx_hw.report.collect.design_sections import (
     describe_design,
@@ -29,8 +30,8 @@ from onnx_hw.report.collect.design_sections import (
     irregular_orders,
 )
 from onnx_hw.report.collect.reference_section import describe_reference
+from onnx_hw.report.memory_map import describe_memories
 from onnx_hw.report.model import (
-    Accuracy,
     BoardSection,
     DesignSection,
     ModelSection,
@@ -42,7 +43,6 @@ from onnx_hw.report.model import (
 from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.samples.outputs import share_right
 from onnx_hw.schedule.link_bandwidth import frames_a_second
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
@@ -54,6 +54,7 @@ __all__ = [
     "describe_accuracy",
     "describe_board",
     "describe_build_request",
+    "describe_memories",
     "describe_model",
     "describe_plan",
     "describe_ports",
@@ -188,18 +189,6 @@ def register_in_words(cell: str, nodes: Mapping[str, str]) -> str:
                 f"{'.'.join(name for name in parts[k + 1 :] if name != 'core') or 'a register'} of {short(nodes[part])}"
             )
     return cell
-
-
-def describe_accuracy(
-    labels: np.ndarray,
-    reference: Mapping[str, np.ndarray],
-    golden: Mapping[str, np.ndarray],
-    circuit: Mapping[str, np.ndarray],
-) -> Accuracy:
-    """Return the accuracies, see ``share_right``; the circuit may have been given fewer samples."""
-    count = len(next(iter(circuit.values())))
-    shares = share_right(reference, labels), share_right(golden, labels), share_right(circuit, labels[:count])
-    return Accuracy(len(labels), *shares, count)
 
 
 USES = {

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from onnx_hw.messages.html import render
+from onnx_hw.report.accuracy import Accuracy, ClassAccuracy
 from onnx_hw.report.core_table import core_table, page_columns
 from onnx_hw.report.html.dataflow_graph import dataflow_graph
 from onnx_hw.report.model import DesignSection, Report, Synthesis
@@ -19,6 +20,7 @@ PAGE = "report.html"
 SCRIPTS = ("uPlot.iife.min.js", "dagre.min.js", "page.js", "plots.js", "graph.js", "report.js")
 """Files that the page embeds, in the order in which they run."""
 
+MAX_WORST = 20  # classes shown where there is no confusion matrix
 MAX_WAITS = 2  # shown of each core
 
 TITLES = (
@@ -67,6 +69,7 @@ def values(report: Report) -> dict[str, Any]:
         "usage": usage(report),
         **plan,
         **_integers(report),
+        "classes": [] if report.accuracy is None else _classes(report.accuracy),
         **({} if report.timeline is None else _timeline(report.timeline)),
     }
 
@@ -128,7 +131,15 @@ def _graph(report: Report, design: DesignSection) -> dict[str, Any]:
 def _cores(report: Report, design: DesignSection) -> dict[str, Any]:
     """Return the table of cores and its columns."""
     table = core_table(design, report.synthesis)
-    return {"cores": table, "core_columns": page_columns(table)}
+    numbers = {core.name: number for number, core in enumerate(design.nodes)}
+    return {"cores": table, "core_columns": page_columns(table), "numbers": numbers}
+
+
+def _classes(accuracy: Accuracy) -> list[ClassAccuracy]:
+    """Return the classes of the table: all of a confusion matrix, or else the worst ones."""
+    if accuracy.confusion:
+        return list(accuracy.classes)
+    return sorted(accuracy.classes, key=lambda entry: (entry.golden, entry.label))[:MAX_WORST]
 
 
 def _integers(report: Report) -> dict[str, Any]:

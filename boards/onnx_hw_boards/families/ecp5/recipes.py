@@ -87,6 +87,7 @@ ECP5 = Family(
     clocking=Clocking(_pll_settings, reset_us=1),
     # With 85 of 156 multipliers a network is routed in two minutes, with 130 in five to eight.
     fill=Fill(comfortable={"lut": 0.7, "dsp": 0.6, "bram": 0.95}, most={"lut": 0.85}),
+    bram_bits=18 * 1024,
 )
 
 # Lattice FPGA-DS-02012, table 1.1. In open tools a 12F has all of a 25F, whose die it is; only this much is promised.

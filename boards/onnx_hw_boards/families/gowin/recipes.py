@@ -96,6 +96,7 @@ GOWIN = Family(
     fill=Fill(
         comfortable={"lut": 0.7, "ff": 0.6, "dsp": 0.6, "bram": 0.8}, most={"lut": 0.85, "ff": 0.68, "bram": 0.9}
     ),
+    bram_bits=18 * 1024,
 )
 
 # Gowin DS100, table 1-1

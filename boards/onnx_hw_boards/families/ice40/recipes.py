@@ -90,6 +90,7 @@ ICE40_UP = Family(
     packing=_PACKING,
     clocking=_CLOCKING,
     fill=_FILL,
+    bram_bits=4 * 1024,
     logic_cells=logic_cells,
     deepest_at_once=_DEEPEST_AT_ONCE,
 )

@@ -1,0 +1,136 @@
+"""Section of the report about block RAMs: which memory of which core lies in which blocks, and how well it fills them.
+
+The names of blocks are those in the chip's netlist, which yosys makes from the names of the memories; the sizes of the
+memories are those of the circuit before it. A netlist has hundreds of megabytes, so it is searched and not parsed.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from onnx_hw.assemble.elaborate import module_names
+from onnx_hw.ir.design import Design
+from onnx_hw.ops.rom_contents import RomImage
+from onnx_hw_boards.families.family import Family
+
+_MODULE = rb'^    "(?P<module>[^"\n]+)": \{\n      "attributes"'
+_CELL = rb'^        "(?P<cell>[^"\n]+)": \{\n          "hide_name": \d,\n          "type": "(?P<kind>%s)"'
+"""Beginning of a module and of a cell in the JSON that yosys writes."""
+
+_BLOCK = re.compile(r"(?P<path>.+?)(?:\.block\d+_\d+|(?:\.\d+)+)")
+"""Name of a block: its memory, then its place among the memory's blocks."""
+
+_SIZES = re.compile(
+    r"^module \\(?P<module>\S+)$|^  memory width (?P<width>\d+) size (?P<words>\d+) \\(?P<memory>\S+)$|"
+    r"^  wire width (?P<data>\d+) (?:\w+ )*\\data$",
+    re.MULTILINE,
+)
+"""Memories and data ports in RTLIL."""
+
+_CONTENTS = {
+    "ring": "rows of the frame",
+    "vector": "operands",
+    "outbox": "FIFO",
+    "table": "addresses",
+    "receiver": "bytes from the host",
+    "sender": "bytes to the host",
+}
+"""Contents of memories that are no constants, by the beginning of their names."""
+
+
+@dataclass(frozen=True)
+class MemorySection:
+    """Memory of the circuit that lies in block RAMs."""
+
+    core: Annotated[str, "name of the core; empty for the shell around the circuit"]
+    memory: Annotated[str, "its name in the core"]
+    contents: Annotated[str, "what it holds: `weight`, `threshold`, `rows of the frame`, `FIFO` ..."]
+    words: Annotated[int, "number of its words; 0 where that is unknown"]
+    word_bits: Annotated[int, "bits of a word; 0 where that is unknown"]
+    blocks: Annotated[tuple[str, ...], "names of its block RAMs in the core's part of the netlist"]
+    bits_used: Annotated[int, "bits of its words"]
+    bits_taken: Annotated[int, "bits of these block RAMs"]
+
+
+def describe_memories(design: Design, rtlil: str, netlist: Path, family: Family) -> tuple[MemorySection, ...]:
+    """Return every memory in block RAMs, in the order of the data; the shell's are the last.
+
+    Args:
+        design: the design.
+        rtlil: the circuit before synthesis.
+        netlist: yosys' JSON file.
+        family: the chip's family.
+    """
+    names = {module: node for node, module in module_names(design).items()}
+    constants = {node.name: node.operator.memories(design.folding(node)) for node in design.network.nodes}
+    order = {node.name: number for number, node in enumerate(design.network.nodes)}
+    sizes = _sizes(rtlil)
+    blocks: dict[tuple[str, str], list[str]] = {}
+    for module, cell, _ in _block_rams(netlist, family):
+        match = _BLOCK.fullmatch(cell)
+        blocks.setdefault((module, match["path"] if match else cell), []).append(cell)
+    sections = []
+    for (module, path), cells in blocks.items():
+        core = names.get(module.rpartition(".")[2], "") if ".design." in module else ""
+        image = _image(constants.get(core, {}), path)
+        words, bits = sizes.get(f"{module}.{path}", (0, 0))
+        if not words and image is not None:
+            words = len(image.words)
+        sections.append(
+            MemorySection(
+                core,
+                path.removeprefix("core."),
+                _contents(path) if image is None else image.what,
+                words if bits else 0,
+                bits,
+                tuple(cells),
+                words * bits,
+                len(cells) * family.bram_bits,
+            )
+        )
+    return tuple(sorted(sections, key=lambda memory: (order.get(memory.core, len(order)), memory.memory)))
+
+
+def _block_rams(netlist: Path, family: Family) -> Iterator[tuple[str, str, str]]:
+    """Yield module, cell and kind of every block RAM in a netlist."""
+    kinds = b"|".join(re.escape(kind).encode() for kind, cells in family.cells.items() if cells.bram)
+    pattern = re.compile(_MODULE + b"|" + _CELL % kinds, re.MULTILINE)
+    module = ""
+    if not netlist.stat().st_size:
+        return
+    with netlist.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        for match in pattern.finditer(text):
+            if match["module"] is not None:
+                module = match["module"].decode()
+            else:
+                yield module, match["cell"].decode(), match["kind"].decode()
+
+
+def _sizes(rtlil: str) -> dict[str, tuple[int, int]]:
+    """Return (words, bits) of every memory by its path; a module of placed blocks has the width of its data alone."""
+    sizes: dict[str, tuple[int, int]] = {}
+    module = ""
+    for match in _SIZES.finditer(rtlil):
+        if match["module"]:
+            module = match["module"]
+        elif match["memory"]:
+            sizes[f"{module}.{match['memory']}"] = int(match["words"]), int(match["width"])
+        else:
+            sizes[module] = 0, int(match["data"])
+    return sizes
+
+
+def _image(constants: Mapping[str, RomImage], path: str) -> RomImage | None:
+    """Return the contents of a memory of constants; None for another one."""
+    name = path.removeprefix("core.").removesuffix(".memory")
+    return constants.get(name) or constants.get(name.rstrip("0123456789"))
+
+
+def _contents(path: str) -> str:
+    parts = path.split(".")
+    return next((what for part in parts for start, what in _CONTENTS.items() if part.startswith(start)), "data")
