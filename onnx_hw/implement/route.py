@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ class RouteResult:
         board: board with the chip.
         configuration: file that the packer reads.
         made: digest and provenance of the files.
+        logic_ns, routing_ns: delay of the cells and of the wires on the slowest path, ns; 0 without such a path.
     """
 
     fmax_mhz: float
@@ -50,6 +51,8 @@ class RouteResult:
     board: Board
     configuration: Path
     made: Made
+    logic_ns: float = 0.0
+    routing_ns: float = 0.0
 
     @property
     def timing_met(self) -> bool:
@@ -119,16 +122,20 @@ def read_result(made: Made, board: Board, clock_mhz: float) -> RouteResult:
     """Read the result of a routed design from its folder."""
     report = json.loads((made.folder / _REPORT).read_text(encoding="utf-8"))
     slowest = min(report["fmax"], key=lambda clock: report["fmax"][clock]["achieved"])
+    path = _slowest_path(report, slowest)
+    routing = sum(part["delay"] for part in path if part["type"] == "routing")
     return RouteResult(
         fmax_mhz=round(report["fmax"][slowest]["achieved"], 2),
         target_mhz=clock_mhz,
         utilisation={
             kind: Utilisation(sites["used"], sites["available"]) for kind, sites in report["utilization"].items()
         },
-        critical_path=_ends_of_critical_path(report, slowest),
+        critical_path=(path[0]["from"]["cell"], path[-1]["to"]["cell"]) if path else (),
         board=board,
         configuration=made.folder / board.family.placement.placed,
         made=made,
+        logic_ns=round(sum(part["delay"] for part in path) - routing, 3),
+        routing_ns=round(routing, 3),
     )
 
 
@@ -158,9 +165,9 @@ def pack(build: BuildFolder, routed: RouteResult, *, packer: Tool | None = None)
     return build.stage(BITSTREAM_STAGE, inputs, make)
 
 
-def _ends_of_critical_path(report: Mapping[str, Any], clock: str) -> tuple[str, ...]:
-    """Return the registers at both ends of the slowest path; paths to and from the pads say nothing about the clock."""
-    for path in report["critical_paths"]:
-        if clock in path["from"] and clock in path["to"]:
-            return path["path"][0]["from"]["cell"], path["path"][-1]["to"]["cell"]
-    return ()
+def _slowest_path(report: Mapping[str, Any], clock: str) -> Sequence[Mapping[str, Any]]:
+    """Return the parts of the slowest path from register to register, or none.
+
+    Paths to and from the pads say nothing about the clock.
+    """
+    return next((p["path"] for p in report["critical_paths"] if clock in p["from"] and clock in p["to"]), ())

@@ -28,6 +28,11 @@ to it lies `report.html`: the same facts as a page that opens in a browser, with
 the build ended before the stage that fills it (`--stop-after`). The JSON Schema is
 [`report.schema.json`](report.schema.json). Both files are generated: `python -m onnx_hw.report.json_schema docs`.
 
+**Does the circuit compute what golden says?** The section `links` says it, and no other needs to be read:
+`links.golden_circuit` for the simulated circuit, `links.circuit_netlist` for the netlist that is placed and routed.
+Each has the `values` and `cycles` that were compared, how many of them are `wrong`, and the first `difference` in
+words.
+
 Cycles are clock cycles of the circuit; resources are counted in the chip's own units
 ([boards.md](boards.md)): LUT4, flip-flops, and multipliers and block RAMs of its family.
 """

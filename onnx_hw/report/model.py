@@ -300,7 +300,11 @@ class Synthesis:
     target_mhz: Annotated[float | None, "target clock of the build, MHz"] = None
     timing_met: Annotated[bool | None, "whether fmax_mhz reaches target_mhz; null before routing"] = None
     cores: Annotated[tuple[SynthesizedCore, ...], "resources of each core"] = ()
-    critical_path: Annotated[tuple[str, ...], "registers at both ends of the slowest path: core and signal"] = ()
+    critical_path: Annotated[
+        tuple[str, ...], "registers at both ends of the slowest path: signal and core, in the model's names"
+    ] = ()
+    path_logic_ns: Annotated[float, "delay of the cells on that path, ns"] = 0.0
+    path_routing_ns: Annotated[float, "delay of the wires on that path, ns"] = 0.0
 
 
 @dataclass(frozen=True, repr=False)

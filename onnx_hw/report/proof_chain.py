@@ -31,6 +31,7 @@ class ChainLink:
     runs: Annotated[int, "number of runs: at full rate, with stalls ..."] = 0
     values: Annotated[int, "numbers compared"] = 0
     cycles: Annotated[int, "events whose clock cycle was compared with the predicted one"] = 0
+    wrong: Annotated[int, "numbers and events that differed; each fails the link"] = 0
     difference: Annotated[str, "the first difference, with the model's names; empty where nothing differs"] = ""
 
 
@@ -114,6 +115,7 @@ def golden_circuit(proof: Proof, reached: DirectedVectorResult) -> ChainLink:
         len(runs),
         sum(run.values_compared for run in runs),
         sum(run.firings_compared for run in runs),
+        sum(run.mismatches + run.firing_mismatches for run in runs),
         next(iter((*differences, *waits)), ""),
     )
 
@@ -131,6 +133,7 @@ def circuit_netlist(comparison: GateLevel) -> ChainLink:
         comparison.runs,
         comparison.values,
         comparison.tokens,
+        comparison.wrong,
         comparison.difference,
     )
 

@@ -115,6 +115,10 @@ def test_timing_is_a_verdict_with_its_target(built: Built) -> None:
     assert built.route.fmax_mhz > 150 and built.route.timing_met
     assert len(built.route.critical_path) == 2
     assert all(cell.startswith("design.") for cell in built.route.critical_path)
+    slowest_ns = built.route.logic_ns + built.route.routing_ns
+    assert built.route.logic_ns > 0 < built.route.routing_ns and slowest_ns == pytest.approx(
+        1e3 / built.route.fmax_mhz, rel=0.02
+    )
 
 
 def test_an_identical_build_is_cached(built: Built) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
 from onnx_hw.messages.errors import Problem, ToolProblem, UserError
+from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.report import proof_chain
+from onnx_hw.report.build_request import BuildRequest
 from onnx_hw.report.html.dataflow_graph import dataflow_graph
 from onnx_hw.report.html.page import notebook, outline, page, verdict
 from onnx_hw.report.model import Report
@@ -144,3 +147,33 @@ def test_the_plots_have_the_figures_of_the_report():
     assert work == [list(core.frames) for core in FULL.timeline.cores]
     assert data["noise"]["tensors"] == [{"number": 0, "name": "image_int8", "bits": 8, "sqnr_db": 41.3}]
     assert sorted(edge["label"] for edge in data["graph"]["edges"]) == ["", "", "4 of 6"]
+
+
+def test_commands_are_those_of_the_build():
+    """Those of a board with a link name its folder; an own board's its file; none where nothing was proven."""
+    asked = BuildRequest({"model": "/m/digits.onnx", "board": "icebreaker", "out": "/b/a b", "inputs": "/m/x.npz"}, {})
+    board = replace(FULL.board, name="icebreaker")
+    report = replace(FULL, asked=asked, board=board, serial=FAST_LINK)
+    text = checked(report)
+    assert text.count('<code class="command">') == 4
+    said = words(text)
+    assert "onnx-hw verify '/b/a b' --frames 10000" in said
+    assert "onnx-hw infer '/b/a b' --inputs /m/x.npz --check" in said
+    assert "onnx-hw program" not in words(checked(replace(report, serial=None)))
+    assert "--board FILE.py" in words(checked(replace(report, board=replace(board, name="mine"))))
+    assert "onnx-hw verify" not in words(checked(replace(report, simulation=None)))
+
+
+def test_links_count_what_is_wrong():
+    """Values and cycles of all runs, of the circuit and of its cores alone; of the netlist, constants too."""
+    run = SimpleNamespace(mismatches=2, firing_mismatches=3, values_compared=50, firings_compared=60, edges_compared=4)
+    run.difference, run.deadlock = "y[0]: golden 1, circuit 2", ()
+    proof = SimpleNamespace(runs=(run, run), stalls=("random",), frames=4, agrees=False)
+    link = proof_chain.golden_circuit(proof, SimpleNamespace(run=run, agrees=False, coverage="all"))
+    assert (link.state, link.values, link.cycles, link.wrong) == ("failed", 150, 180, 15)
+    assert link.difference == "y[0]: golden 1, circuit 2"
+    netlist = GateLevel(9, 3, 8, 100, 70, 20, wrong=7, difference="weight 0 of word 1")
+    assert proof_chain.circuit_netlist(netlist).wrong == 7
+    links = replace(FULL.links, golden_circuit=link)
+    assert "150 values, 180 cycles, 15 wrong" in words(checked(replace(FULL, links=links)))
+    assert "40,000 values, 12,000 cycles, 0 wrong" in words(checked(FULL))

@@ -15,16 +15,15 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-import onnx_hw_boards
 from onnx_hw.messages.text import abridged, printable, short
 from onnx_hw.report import losses
 from onnx_hw.report.accuracy import Accuracy
 from onnx_hw.report.core_table import CellFormat, core_table, terminal_columns
 from onnx_hw.report.fact import Fact
+from onnx_hw.report.follow_up_commands import program_options
 from onnx_hw.report.model import DesignSection, FloatModel, Report, Serial, Synthesis
 from onnx_hw.report.proof_chain import LEFT_OUT, in_short
 from onnx_hw.report.utilization import usage
-from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.verilog_board import NO_CHIP
 
 BAR_WIDTH = 10  # characters
@@ -155,18 +154,10 @@ def next_step(report: Report, folder: Path) -> str:
     if report.synthesis is not None and not report.synthesis.timing_met:
         return "run it at a slower clock, or build it with fewer lanes: --multipliers"
     if report.serial is not None:
+        options = "".join(f" {option}" for option in program_options(report))
         infer = f"`onnx-hw infer {folder} --inputs X.npz`"
-        return f"`onnx-hw program {folder}{_options_of_program(report)}` puts the bitstream on the board, then {infer}"
+        return f"`onnx-hw program {folder}{options}` puts the bitstream on the board, then {infer}"
     return "load the bitstream; `io` in the report describes its streams, and the numbers that integers stand for"
-
-
-def _options_of_program(report: Report) -> str:
-    """Return the options it needs: some boards are programmed only through their flash, others are the user's own."""
-    name = report.board.name
-    if name not in onnx_hw_boards.names():
-        return " --board FILE.py"
-    board = onnx_hw_boards.board(name)
-    return " --flash" if isinstance(board, LinkedBoard) and board.loader.memory is None else ""
 
 
 def verdict(synthesis: Synthesis) -> Fact:

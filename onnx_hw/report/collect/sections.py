@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.mac_counts import macs_of_circuit
 from onnx_hw.ir.network import Network
-from onnx_hw.messages.text import short
 from onnx_hw.messages.version import __version__
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
@@ -40,6 +39,7 @@ from onnx_hw.report.model import (
     Synthesis,
     SynthesizedCore,
 )
+from onnx_hw.report.register_names import register_in_words
 from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
@@ -172,23 +172,9 @@ def describe_synthesis(
         target_mhz=routed.target_mhz,
         timing_met=routed.timing_met,
         critical_path=tuple(register_in_words(cell, nodes) for cell in routed.critical_path),
+        path_logic_ns=routed.logic_ns,
+        path_routing_ns=routed.routing_ns,
     )
-
-
-def register_in_words(cell: str, nodes: Mapping[str, str]) -> str:
-    """Return ``signal of `node``` for a cell that nextpnr names ``design.n6_conv2.core.address2_TRELLIS_FF_Q_2``.
-
-    Args:
-        cell: the name.
-        nodes: names of nodes, by the names of their modules.
-    """
-    parts = cell.split("_TRELLIS_")[0].split("_SB_")[0].split("$")[0].split(".")
-    for k, part in enumerate(parts):
-        if part in nodes:
-            return (
-                f"{'.'.join(name for name in parts[k + 1 :] if name != 'core') or 'a register'} of {short(nodes[part])}"
-            )
-    return cell
 
 
 USES = {

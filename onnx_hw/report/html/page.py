@@ -10,6 +10,7 @@ from typing import Any
 from onnx_hw.messages.html import render
 from onnx_hw.report.accuracy import Accuracy, ClassAccuracy
 from onnx_hw.report.core_table import core_table, page_columns
+from onnx_hw.report.follow_up_commands import follow_up_commands
 from onnx_hw.report.html.dataflow_graph import dataflow_graph
 from onnx_hw.report.model import DesignSection, Report, Synthesis
 from onnx_hw.report.proof_chain import FAILED, PROVEN, ChainFault, ChainLink
@@ -69,6 +70,7 @@ def values(report: Report) -> dict[str, Any]:
         "usage": usage(report),
         **plan,
         **_integers(report),
+        "commands": follow_up_commands(report),
         "classes": [] if report.accuracy is None else _classes(report.accuracy),
         **({} if report.timeline is None else _timeline(report.timeline)),
     }
@@ -114,7 +116,8 @@ def _chain(report: Report) -> list[dict[str, Any]]:
 
 def _counts(link: ChainLink) -> str:
     counts = ((link.frames, "frame"), (link.runs, "run"), (link.values, "value"), (link.cycles, "cycle"))
-    return ", ".join(f"{count:,} {name}{'s' if count != 1 else ''}" for count, name in counts if count)
+    counted = [f"{count:,} {name}{'s' if count != 1 else ''}" for count, name in counts if count]
+    return ", ".join([*counted, *([f"{link.wrong:,} wrong"] if link.values else [])])
 
 
 def _graph(report: Report, design: DesignSection) -> dict[str, Any]:

@@ -1,0 +1,42 @@
+"""Commands for a build that is done: verify it, put it on the board, compute there."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import onnx_hw_boards
+from onnx_hw.report.model import Report
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw_boards.linked_board import LinkedBoard
+
+MORE_FRAMES = 10_000
+
+
+def follow_up_commands(report: Report) -> dict[str, str]:
+    """Return the commands by what they do; empty where nothing was proven."""
+    options = report.asked.options if report.asked is not None else {}
+    if report.simulation is None or "model" not in options:
+        return {}
+    out, model = options.get("out"), Path(options["model"])
+    folder = str(out or BuildOptions(model=model, board=options["board"]).folder)
+    commands: dict[str, tuple[str, ...]] = {
+        "prove it with more frames": ("verify", folder, "--frames", str(MORE_FRAMES))
+    }
+    if report.serial is not None and "bitstream" in report.files:
+        commands["put it on the board"] = ("program", folder, *program_options(report))
+        samples = options.get("inputs") or "X.npz"
+        commands["compute on the board"] = ("infer", folder, "--inputs", str(samples), "--check")
+    commands["compare it with another build"] = ("report", folder, "OTHER")
+    return {what: shlex.join(["onnx-hw", *words]) for what, words in commands.items()}
+
+
+def program_options(report: Report) -> tuple[str, ...]:
+    """Return the options of `onnx-hw program`: some boards are programmed only through their flash, others are the
+    user's own.
+    """
+    name = report.board.name
+    if name not in onnx_hw_boards.names():
+        return "--board", "FILE.py"
+    board = onnx_hw_boards.board(name)
+    return ("--flash",) if isinstance(board, LinkedBoard) and board.loader.memory is None else ()
