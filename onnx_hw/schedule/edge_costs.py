@@ -71,11 +71,6 @@ class EdgeCosts:
         self._between, self._prices, self._fifos = between, prices, fifos
         self._costs = self._at(slice(None), slice(None))
 
-    @property
-    def taken(self) -> int:
-        """Orders that the edge's consumer may take."""
-        return self._costs.shape[1]
-
     def to(self, taken: int, given: np.ndarray, so_far: np.ndarray) -> np.ndarray:
         """Return the costs from each of some orders to one, (given,) float64; infinite where another one is cheaper,
         whatever is open.
@@ -105,9 +100,17 @@ class EdgeCosts:
                 best = np.minimum(best, so_far[k] + costs[k])
         return costs
 
-    def all(self, given: np.ndarray) -> np.ndarray:
-        """Return the costs from some orders to each: (given, taken) float64."""
-        return np.array([[self._learned(int(k), taken) for taken in range(self.taken)] for k in given])
+    def all(self, given: np.ndarray, taken: np.ndarray, reached: np.ndarray) -> np.ndarray:
+        """Return the costs from some orders to others, (given, taken) float64.
+
+        Args:
+            given, taken: (given,) int64; (taken,) int64.
+            reached: (given,) bool: whether anything leads to that order; from others the costs are infinite.
+        """
+        costs = np.full((len(given), len(taken)), np.inf)
+        for k in np.flatnonzero(reached):
+            costs[k] = [self._learned(int(given[k]), int(w)) for w in taken]
+        return costs
 
     def _bounded(self, given: int, taken: int) -> float:
         self._between.bound(given, taken)

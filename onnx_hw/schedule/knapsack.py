@@ -2,14 +2,16 @@
 
 Dynamic programming over the nodes in their order. What is still open is the order of every tensor that has been made
 and not yet been read, and how much of the one scarce resource is left: a table with an axis for each. On a chain that
-is one order, in a residual network two or three. A table that grows too large is cut to its most promising orders; what
-comes out is then a choice, but no proof that it is the cheapest one.
+is one order, in a residual network two or three. Where many branches are open at once, the table would be too large:
+this is known before it is made, and some nodes at a time keep an alternative (``coordinate_descent``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -17,8 +19,12 @@ from onnx_hw.ir.network import NetworkNode
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.schedule.candidates import Alternative, Alternatives, Offers
 from onnx_hw.schedule.converters import key_of
-from onnx_hw.schedule.cost_table import Axis, CostTable
+from onnx_hw.schedule.coordinate_descent import Subproblems, Subset, TableSize, descend
+from onnx_hw.schedule.cost_table import MAX_TABLE_ENTRIES, TAKEN, Axis, CostTable
 from onnx_hw.schedule.edge_costs import Neighbours
+
+MAX_SIZE = TableSize(largest=16 << 20, remembered=128 << 20)
+"""Size of the tables of a problem that is solved at once."""
 
 
 @dataclass(frozen=True)
@@ -69,53 +75,136 @@ class CheapestOfEach:
             for k, tensor in enumerate(node.inputs)
             if tensor in self._given
         }
+        self._axes = dict(self._axes_of_outputs())
+        self._last = {
+            self._axes[node.inputs[k]]: (node.name, k) for node in offers.network.nodes for k in self._ports(node)
+        }
+        self._subproblems = Subproblems(self._all, self._branches(), self._size, MAX_SIZE)
+        self._previous: Subset | None = None
 
     def at(self, prices: np.ndarray, fifos: float) -> Selection | None:
-        """Return the cheapest choice; None if neighbours do not come together.
+        """Return the cheapest choice, or a cheap one where the table would be too large; None if neighbours do not come
+        together.
 
         Args:
             prices: (resources,) float64.
             fifos: of a LUT of the FIFOs between cores.
         """
-        table = CostTable(np.zeros(self._room + 1))
-        for node in self._network.nodes:
-            self._step(table, node, prices, fifos)
-            if not np.isfinite(table.prices).any():
-                return None
-        price = float(table.prices[..., -1].min())
-        picked, taken = table.back(self._room)
-        chosen = {name: self._alternatives[name][k] for name, k in picked.items()}
+
+        def solve(subset: Subset, limit: int) -> tuple[float, Subset, bool] | None:
+            return self._solved(subset, limit, prices, fifos)
+
+        solution = descend(self._subproblems, solve, self._previous, MAX_TABLE_ENTRIES)
+        if solution is None:
+            return None
+        price, picked, exact = solution
+        self._previous = picked
+        chosen = {name: self._alternatives[name][int(k[0])] for name, k in picked.items()}
         used = sum((one.used for one in chosen.values()), np.zeros(len(prices), dtype=np.int64))
         for node in self._network.nodes:
-            for k, tensor in enumerate(node.inputs):
-                if tensor in self._given:
-                    used = used + self._edges[node.name, k].used[taken[tensor], taken[node.name, k]]
-        return Selection(chosen, used, price, table.exact)
+            for k in self._ports(node):
+                maker, _ = self._axes[node.inputs[k]]
+                given = self._given[node.inputs[k]].of[picked[maker]]
+                used = used + self._edges[node.name, k].used[given, self._taken[node.name, k].of[picked[node.name]]][0]
+        return Selection(chosen, used, price, exact)
 
-    def _step(self, table: CostTable, node: NetworkNode, prices: np.ndarray, fifos: float) -> None:
-        axes: list[Axis] = []
-        for k, tensor in enumerate(node.inputs):
-            if tensor in self._given:
+    def _solved(
+        self, subset: Subset, limit: int, prices: np.ndarray, fifos: float
+    ) -> tuple[float, Subset, bool] | None:
+        """Return the price, the alternatives and whether they are exact, where only a subset of the alternatives of
+        each node may be chosen; None if they do not come together.
+        """
+        table = CostTable(self._room, limit)
+        for node in self._network.nodes:
+            some, taken = subset[node.name], (node.name, TAKEN)
+            table.begin(taken)
+            ways = np.zeros(len(some), dtype=np.int64)
+            for k, earlier, classes, ways in self._entries(node, some):  # noqa: B007
+                axis = self._axes[node.inputs[k]]
                 costs = self._edges[node.name, k].at(prices, fifos)
-                table.join(tensor, (node.name, k), costs, self._is_last(node, k))
-                axes.append((node.name, k))
-        ports = [k for k, tensor in enumerate(node.inputs) if tensor in self._given]
-        read_outputs = [k for k, tensor in enumerate(node.outputs) if self._network.consumers(tensor)]
-        table.choose(
-            node.name,
-            axes,
-            [self._taken[node.name, k].of for k in ports],
-            [node.outputs[k] for k in read_outputs],
-            [self._given[node.outputs[k]].of for k in read_outputs],
-            np.array([one.used @ prices + one.fifos * fifos for one in self._alternatives[node.name]]),
-            self._extra[node.name],
-        )
-        table.narrow()
+                table.join(axis, taken, earlier, classes, costs, self._last[axis] == (node.name, k))
+            gives = {
+                self._axes[tensor]: self._given[tensor].of[some] for tensor in node.outputs if tensor in self._axes
+            }
+            alternatives = [self._alternatives[node.name][k] for k in some]
+            own = np.array([one.used @ prices + one.fifos * fifos for one in alternatives])
+            table.choose(taken, ways, gives, own, self._extra[node.name][some])
+            table.narrow()
+            if not np.isfinite(table.prices).any():
+                return None
+        picked = {name: subset[name][[k]] for name, k in table.back().items()}
+        return float(table.prices[..., -1].min()), picked, table.exact
 
-    def _is_last(self, node: NetworkNode, k: int) -> bool:
-        """Return whether no node reads the tensor after that input."""
-        last, port = self._network.consumers(node.inputs[k])[-1]
-        return (last.name, port) == (node.name, k)
+    def _entries(self, node: NetworkNode, some: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield, for each input that a node makes: its number; the different ways in which alternatives take it and
+        those before it, as (the way in which they take those before, the class of this one); and, for each alternative,
+        its way.
+        """
+        ways = np.zeros(len(some), dtype=np.int64)
+        for k in self._ports(node):
+            pairs = np.stack([ways, self._taken[node.name, k].of[some]])
+            different, ways = np.unique(pairs, axis=1, return_inverse=True)
+            ways = ways.reshape(-1)
+            yield k, different[0], different[1], ways
+
+    def _size(self, subset: Subset) -> TableSize:
+        """Return how large the tables are if each node may choose one alternative, or among all."""
+        open_axes: dict[Axis, int] = {}
+        largest = remembered = 0
+        for node in self._network.nodes:
+            ways, some = 1, subset[node.name]
+            for k in self._ports(node):
+                axis, ways = self._axes[node.inputs[k]], 1 if len(some) == 1 else self._ways[node.name, k]
+                if self._last[axis] == (node.name, k):
+                    del open_axes[axis]
+                size = prod(open_axes.values()) * ways * (self._room + 1)
+                largest, remembered = max(largest, size), remembered + size
+            for tensor in node.outputs:
+                if tensor in self._axes:
+                    open_axes[self._axes[tensor]] = 1 if len(some) == 1 else len(self._given[tensor].orders)
+            largest = max(largest, prod(open_axes.values()) * (self._room + 1))
+            while (size := prod(open_axes.values()) * (self._room + 1)) > MAX_TABLE_ENTRIES and open_axes:
+                widest = max(open_axes, key=lambda axis: open_axes[axis])
+                if open_axes[widest] == 1:
+                    break
+                open_axes[widest] = -(-open_axes[widest] // 2)
+            remembered += size
+        return TableSize(largest, remembered)
+
+    @cached_property
+    def _ways(self) -> dict[tuple[str, int], int]:
+        """The number of ways in which a node takes its inputs up to one."""
+        nodes = self._network.nodes
+        return {
+            (node.name, k): len(classes)
+            for node in nodes
+            for k, _, classes, _ in self._entries(node, self._all[node.name])
+        }
+
+    @cached_property
+    def _all(self) -> Subset:
+        return {name: np.arange(len(some)) for name, some in self._alternatives.items()}
+
+    def _ports(self, node: NetworkNode) -> Sequence[int]:
+        """Return the inputs of a node that other nodes make."""
+        return [k for k, tensor in enumerate(node.inputs) if tensor in self._given]
+
+    def _axes_of_outputs(self) -> Iterator[tuple[str, Axis]]:
+        """Yield each tensor that is read, and its axis: outputs of which each alternative gives the same classes have
+        one.
+        """
+        for node in self._network.nodes:
+            different: dict[bytes, Axis] = {}
+            for tensor in node.outputs:
+                if self._network.consumers(tensor):
+                    yield tensor, different.setdefault(self._given[tensor].of.tobytes(), (node.name, tensor))
+
+    def _branches(self) -> list[str]:
+        """Return the nodes whose outputs stay open beyond the next node."""
+        places = {node.name: k for k, node in enumerate(self._network.nodes)}
+        last: Mapping[Axis, str] = {axis: reader for axis, (reader, _) in self._last.items()}
+        far = {maker for (maker, _), reader in last.items() if places[reader] > places[maker] + 1}
+        return [node.name for node in self._network.nodes if node.name in far]
 
 
 class _Classes:
