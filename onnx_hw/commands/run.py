@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from functools import partial
 from pathlib import Path
 
 from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.commands.build_stages import BuildState
+from onnx_hw.commands.circuit_run import circuit_run
 from onnx_hw.commands.simulated_board import on_simulated_board, require_link
-from onnx_hw.commands.stage_functions import StageFunctions
 from onnx_hw.ir import golden
 from onnx_hw.onnx.canonicalize.unbatch import join_batches
-from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
-from onnx_hw.prove.circuit.outputs import circuit_outputs
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import Evaluator, RunOptions, SimulationEngine
 from onnx_hw.runtime.progress import Progress, Silent
@@ -24,8 +21,8 @@ from onnx_hw.samples.outputs import Outputs
 from onnx_hw.samples.read_samples import read_samples
 
 NETWORK = (Stage.READ, Stage.QUANTIZE)
-CIRCUIT = (*NETWORK, Stage.SCHEDULE, Stage.SIMULATE)
-CHIP = (*NETWORK, Stage.SCHEDULE, Stage.ASSEMBLE)
+SCHEDULED = (*NETWORK, Stage.SCHEDULE)
+CHIP = (*SCHEDULED, Stage.ASSEMBLE)
 
 
 def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
@@ -40,19 +37,18 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
         return _by_board(options, progress or Silent())
     on_circuit = options.engine is not Evaluator.GOLDEN
     engine = SimulationEngine(options.engine) if on_circuit and options.engine is not Evaluator.SIMULATION else None
-    nothing_else = StageFunctions(
-        simulate=partial(flow.simulate, engine=engine), reach=lambda *_: DirectedVectorResult(), emit=lambda *_: None
-    )
-    work = BuildState(options.build(), progress or Silent(), nothing_else)
+    progress = progress or Silent()
+    work = BuildState(options.build(), progress)
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
-        for stage in CIRCUIT if on_circuit else NETWORK:
+        for stage in SCHEDULED if on_circuit else NETWORK:
             work.take(stage)
-    frames = work.given.frames
-    assert frames is not None
-    if on_circuit:
-        outputs = circuit_outputs(work.design, work.proof, frames)
-    else:
-        outputs = golden.run(work.network, frames)
+        frames = work.given.frames
+        assert frames is not None
+        if on_circuit:
+            with progress.stage(Stage.SIMULATE) as running:
+                outputs = circuit_run(work.design, frames, engine, work.folder.path, work.account, running)
+        else:
+            outputs = golden.run(work.network, frames)
     return Outputs(join_batches(outputs, work.batch), work.given.labels)
 
 

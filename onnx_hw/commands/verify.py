@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -14,8 +13,7 @@ from uuid import uuid4
 from onnx_hw import flow
 from onnx_hw.commands.build_stages import BuildState
 from onnx_hw.ir.design import Design
-from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
-from onnx_hw.messages.text import printable
+from onnx_hw.messages.errors import Problem, UserError, user_error
 from onnx_hw.prove.circuit.engines import build_simulator
 from onnx_hw.prove.circuit.sharded import (
     Shard,
@@ -23,6 +21,7 @@ from onnx_hw.prove.circuit.sharded import (
     ShardResult,
     add_samples,
     begin_to_load,
+    difference_error,
     prove_shards,
     shards_of,
 )
@@ -30,6 +29,7 @@ from onnx_hw.report.build_request import files_of, sha256
 from onnx_hw.report.model import Report
 from onnx_hw.report.read import options_of, read_report
 from onnx_hw.runtime.build_folder import BuildFolder, opened
+from onnx_hw.runtime.countdown import Countdown
 from onnx_hw.runtime.options import BuildOptions, SimulationEngine, VerifyOptions
 from onnx_hw.runtime.progress import Progress, Running, Silent
 from onnx_hw.runtime.stage import Stage
@@ -195,17 +195,15 @@ def _proven(
             except BrokenExecutor as error:
                 raise worker_died() from error
 
-        started, running.fact = time.monotonic(), f"{wanted:,} frames"
+        countdown, running.fact = Countdown(wanted), f"{wanted:,} frames"
         for proven in prove_shards(bench, filled(), workers):
             if not proven.run.agrees:
                 check_digest()  # of another circuit nothing is to be said but that
-                raise _differs(proven)
+                raise difference_error(proven)
             if made_again is not None and made_again.done():
                 check_digest()
-            seconds = time.monotonic() - started
-            done = _with(done, proven, seconds)
-            left = seconds * (wanted - done.frames) / done.frames
-            running.fact = f"{_bar(done.frames / wanted)} {done.frames:,} of {wanted:,} frames, {left:.0f} s left"
+            done = _with(done, proven, countdown.elapsed)
+            running.fact = countdown.after(done.frames)
         check_digest()
     running.fact = f"{done.frames:,} frames bit-exact with golden, every firing as predicted"
     return done
@@ -224,22 +222,3 @@ def _with(done: VerifyResult, proven: ShardResult, seconds: float) -> VerifyResu
         done.golden_right + proven.golden_right,
         done.circuit_right + proven.circuit_right,
     )
-
-
-def _differs(proven: ShardResult) -> UserError:
-    run, shard = proven.run, proven.shard
-    what = str(run.difference) if run.difference is not None else "; ".join(run.deadlock)
-    counts = f"{run.mismatches} values and {run.firing_mismatches} firings differ, stalls: {run.stall}"
-    problem = Problem(
-        "circuit-differs",
-        f"{what} ({counts})",
-        f"frames {shard.frames.start - shard.before} .. {shard.frames[-1]}, which begin with a reset",
-        "this is a bug of onnx-hw, or of a tool: please report it with the model",
-        "simulate",
-    )
-    return UserError(problem, exit_code=ExitCode.MISMATCH)
-
-
-def _bar(share: float) -> str:
-    filled = int(20 * share)
-    return printable(f"[{'=' * filled}{' ' * (20 - filled)}]")

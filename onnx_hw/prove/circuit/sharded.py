@@ -17,7 +17,7 @@ import numpy as np
 
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
-from onnx_hw.messages.errors import UserError, user_error
+from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.messages.version import __version__
 from onnx_hw.prove.circuit.check_run import PlannedRun, Run, expect, simulate_together
@@ -51,6 +51,7 @@ class ShardBench:
         folder: folder of the build; None where workers cannot see it: they use their user's cache.
         simulator: a simulator that workers here can use, and the names of its parts; elsewhere they make their own.
         together: number of shards that a worker gets at a time; the fastest simulator takes several at once.
+        keeps_outputs: the results hold the outputs of the circuit.
         version: version of onnx-hw.
     """
 
@@ -61,6 +62,7 @@ class ShardBench:
     folder: Path | None = None
     simulator: tuple[Simulator, CircuitNames] | None = None
     together: int = 1
+    keeps_outputs: bool = False
     version: str = __version__
 
 
@@ -89,7 +91,7 @@ class ShardResult:
 
     Attributes:
         engine: name of the simulator.
-        run: comparison, without its outputs.
+        run: comparison, without its outputs unless the bench keeps them.
         labelled, golden_right, circuit_right: number of samples with labels, and of right answers to them.
     """
 
@@ -170,6 +172,21 @@ def prove_shards(bench: ShardBench, shards: Iterator[Shard], workers: Workers) -
         yield min(wrong, key=lambda proven: proven.shard.frames.start)
 
 
+def difference_error(proven: ShardResult) -> UserError:
+    """Return the error of a shard in which the circuit differs from golden or from the timing."""
+    run, shard = proven.run, proven.shard
+    what = str(run.difference) if run.difference is not None else "; ".join(run.deadlock)
+    counts = f"{run.mismatches} values and {run.firing_mismatches} firings differ, stalls: {run.stall}"
+    problem = Problem(
+        "circuit-differs",
+        f"{what} ({counts})",
+        f"frames {shard.frames.start - shard.before} .. {shard.frames[-1]}, which begin with a reset",
+        "this is a bug of onnx-hw, or of a tool: please report it with the model",
+        "simulate",
+    )
+    return UserError(problem, exit_code=ExitCode.MISMATCH)
+
+
 def begin_to_load() -> None:
     """Answer nothing; a worker that executes this has started, and has loaded what a proof needs."""
 
@@ -209,7 +226,7 @@ def _make(bench: ShardBench) -> tuple[Simulator, CircuitNames]:
 def _proven(bench: ShardBench, simulator: Simulator, names: CircuitNames, shards: Sequence[Shard]) -> list[ShardResult]:
     plans = [_planned(bench, shard) for shard in shards]
     runs = simulate_together(bench.design, simulator, names, plans)
-    return [_counted(bench.design, simulator.name, *each) for each in zip(shards, plans, runs, strict=True)]
+    return [_counted(bench, simulator.name, *each) for each in zip(shards, plans, runs, strict=True)]
 
 
 def _planned(bench: ShardBench, shard: Shard) -> PlannedRun:
@@ -220,9 +237,10 @@ def _planned(bench: ShardBench, shard: Shard) -> PlannedRun:
     return PlannedRun(values, stall, expect(design, values, stall), shard.frames.start - shard.before)
 
 
-def _counted(design: Design, engine: str, shard: Shard, plan: PlannedRun, run: Run) -> ShardResult:
+def _counted(bench: ShardBench, engine: str, shard: Shard, plan: PlannedRun, run: Run) -> ShardResult:
     """Count the right answers to samples that have labels."""
-    done, samples = ShardResult(shard, engine, replace(run, outputs={})), shard.samples
+    design, samples = bench.design, shard.samples
+    done = ShardResult(shard, engine, run if bench.keeps_outputs else replace(run, outputs={}))
     if samples is None or shard.labels is None:
         return done
     labels, own = shard.labels, slice(shard.before, shard.before + len(shard.labels))
