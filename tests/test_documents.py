@@ -7,6 +7,7 @@ import shlex
 import pytest
 from click.testing import CliRunner
 
+import onnx_hw
 from onnx_hw import flow
 from onnx_hw.cli.cli import main
 from onnx_hw.report.json_schema import write as write_schema
@@ -76,10 +77,12 @@ def test_the_readme_lists_every_command():
         assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0
 
 
-def test_functions_of_the_readme_exist():
-    named = set(re.findall(r"\bflow\.(\w+)\(", README))
-    assert {"read", "quantize", "schedule"} < named
-    assert [name for name in named if not callable(getattr(flow, name, None))] == []
+def test_functions_of_the_pages_exist():
+    text = "".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
+    for module, known in ((flow, {"read", "quantize", "schedule"}), (onnx_hw, {"build", "quantize"})):
+        named = set(re.findall(rf"\b{module.__name__.split('.')[-1]}\.(\w+)\(", text))
+        assert known <= named
+        assert [name for name in named if not callable(getattr(module, name, None))] == []
 
 
 def test_readme_commands_name_files_and_extras_that_are_there():

@@ -127,4 +127,4 @@ def test_hosted_checks_run_what_everybody_runs():
     assert {(first[0], minor) for minor in range(first[1], max(versions)[1] + 1)} == set(versions)
     assert {"newest", "oldest"} <= set(re.findall(r"dependencies: \[?(\w+)", text))
     runs = re.findall(r"^ +- run: (\.ci/run.*)$", text, re.MULTILINE)
-    assert runs == [".ci/run ${{ matrix.part }}", ".ci/run tests"] and "part: [lint, types, docs]" in text
+    assert runs == [".ci/run ${{ matrix.part }}", ".ci/run tests"] and "part: [lint, types, docs, torch]" in text
