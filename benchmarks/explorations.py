@@ -48,7 +48,7 @@ def command(*arguments: object) -> list[str]:
 def explore(asked: argparse.Namespace, place: Path, *more: object, until: str = "route") -> list[str]:
     grid = ["--board", asked.board, "--multipliers", asked.multipliers, "--seeds", asked.seeds]
     return command(
-        "explore", DIGITS / "digits.onnx", *grid, "--store", place / "store", "--out", place / "out", "--until",
+        "explore", DIGITS / "digits.onnx", *grid, "--store", place / "store", "--out", place / "out", "--stop-after",
         until, *more,
     )  # fmt: skip
 
@@ -179,7 +179,7 @@ def wrong(asked: argparse.Namespace) -> None:
 def front(asked: argparse.Namespace) -> None:
     """How many of many budgets are synthesized, and whether what is left out could have been in front."""
     with tempfile.TemporaryDirectory() as place:
-        out = ["--out", Path(place) / "out", "--until", "schedule"]
+        out = ["--out", Path(place) / "out", "--stop-after", "schedule"]
         called = command("explore", asked.model, "--multipliers", asked.budgets, *out)
         subprocess.run(called, check=True, capture_output=True)
         made = found(Path(place))

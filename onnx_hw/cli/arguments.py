@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from onnx_hw.runtime.options import DEFAULT_BOARD
 
@@ -21,6 +22,14 @@ class File(click.Path):
         return super().convert(value, parameter, context)
 
 
+def complete_boards(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the boards whose names begin like the last name of ``icebreaker,ul``, as completions for a shell."""
+    import onnx_hw_boards
+
+    before, comma, begun = incomplete.rpartition(",")
+    return [CompletionItem(before + comma + name) for name in onnx_hw_boards.names() if name.startswith(begun)]
+
+
 FILE = File(path_type=Path)
 
 MODEL = click.argument("model", type=FILE)
@@ -29,6 +38,7 @@ BOARD = click.option(
     default=DEFAULT_BOARD,
     show_default=True,
     metavar="NAME",
+    shell_complete=complete_boards,
     help="Board to build for: a name of `onnx-hw boards`, or a file of your own.",
 )
 CALIBRATION = click.option(

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, RANDOM_CALIBRATION, STORE, VERBOSE
+from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.quantize_options import how_to_quantize
 from onnx_hw.cli.read_options import how_to_read
 from onnx_hw.cli.schedule_options import schedule_options
@@ -17,7 +18,7 @@ from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 
 
-@click.command(short_help="Build a proven bitstream from a model.")
+@click.command(cls=GroupedCommand, short_help="Build a proven bitstream from a model.")
 @MODEL
 @BOARD
 @click.option("--out", type=FILE, metavar="DIR", help="Folder to write everything into.  [default: MODEL-BOARD]")
@@ -36,7 +37,7 @@ from onnx_hw.runtime.stage import Stage
     "--seed", type=click.IntRange(*SEEDS), default=1, show_default=True, metavar="N", help="Seed of the placer."
 )
 @STORE
-@click.option("--no-gate-level", is_flag=True, help="Do not simulate the netlist of the chip (link 4 of the proof).")
+@click.option("--no-gate-level", is_flag=True, help="Do not simulate the netlist of the chip.")
 @click.option("--waves", is_flag=True, help="Write the circuit's first cycles as a waveform, waves.vcd.")
 @how_to_quantize
 @how_to_read

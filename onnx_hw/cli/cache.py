@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import STORE
+from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.session import CliSession
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -23,7 +24,7 @@ def _bytes(context: click.Context, parameter: click.Parameter, given: str | None
     return int(found[1]) * _UNITS[found[2].lower()]
 
 
-@click.command(short_help="Show or shrink the results that builds share.")
+@click.command(cls=GroupedCommand, short_help="Show or shrink the results that builds share.")
 @STORE
 @click.option(
     "--prune",

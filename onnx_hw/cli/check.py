@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import BOARD, MODEL
+from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.read_options import how_to_read
 from onnx_hw.cli.schedule_options import schedule_options
 from onnx_hw.cli.session import CliSession
@@ -16,7 +17,7 @@ from onnx_hw.runtime.options import BuildOptions, ReadOptions
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 
-@click.command(short_help="Report what is wrong with a model.")
+@click.command(cls=GroupedCommand, short_help="Report what is wrong with a model.")
 @MODEL
 @BOARD
 @schedule_options

@@ -17,6 +17,9 @@ from onnx_hw.messages.text import did_you_mean, legible
 from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.messages.version import __version__
 
+RENAMED = {"--until": "--stop-after", "--output": "--output-kind"}
+"""Options that had another name up to version 0.1, by that name."""
+
 TRACEBACK_FILE = "traceback.txt"
 
 
@@ -52,7 +55,10 @@ def _usage_problem(error: click.ClickException) -> Problem:
         hint = f"`{error.ctx.command_path} --help` shows how it is used"
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option `{error.option_name}`"
-        hint = did_you_mean(error.option_name, error.possibilities or ()) or hint
+        if error.option_name in RENAMED:
+            hint = f"it is called `{RENAMED[error.option_name]}` now"
+        else:
+            hint = did_you_mean(error.option_name, error.possibilities or ()) or hint
     return Problem("usage", message.removesuffix("."), hint=hint, stage="arguments")
 
 

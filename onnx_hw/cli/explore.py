@@ -9,15 +9,16 @@ from typing import Any
 
 import click
 
-from onnx_hw.cli.arguments import CALIBRATION, FILE, JOBS, MODEL, RANDOM_CALIBRATION, SCHEDULER, STORE
-from onnx_hw.cli.quantize_options import OUTPUT, PRECISION
+from onnx_hw.cli.arguments import CALIBRATION, FILE, JOBS, MODEL, RANDOM_CALIBRATION, SCHEDULER, STORE, complete_boards
+from onnx_hw.cli.help_groups import GroupedCommand
+from onnx_hw.cli.quantize_options import OUTPUT_KIND, PRECISION
 from onnx_hw.cli.read_options import how_to_read
 from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.version import __version__
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, OutputKind, QuantizeOptions, ReadOptions
 from onnx_hw.runtime.stage import Stage
 
-_UNTIL = ("schedule", "synthesize", "route", "pack")
+_STAGES = ("schedule", "synthesize", "route", "pack")
 
 
 def _several(kind: Callable[[str], Any]) -> Callable[..., tuple[Any, ...]]:
@@ -64,11 +65,11 @@ def _measured(
     return float(found[1]) * units[found[2].lower()]
 
 
-@click.command(short_help="Build many designs at once, and show the best ones.")
+@click.command(cls=GroupedCommand, short_help="Build many designs at once, and show the best ones.")
 @MODEL
 @click.option(
     "--board", "boards", default=DEFAULT_BOARD, show_default=True, metavar="NAME,...",
-    callback=_several(str), help="Boards to build for: names of `onnx-hw boards`.",
+    callback=_several(str), shell_complete=complete_boards, help="Boards to build for: names of `onnx-hw boards`.",
 )  # fmt: skip
 @click.option("--multipliers", callback=_several(int), metavar="N,...", help="Use at most N MAC lanes.")
 @click.option(
@@ -104,8 +105,8 @@ def _measured(
     metavar="N",
     help="Try the seeds 1 to N of the placer.",
 )
-@click.option("--until", type=click.Choice(_UNTIL), default="pack", show_default=True, metavar="STAGE",
-    help=f"Last stage: {', '.join(_UNTIL)}. The first one runs no tools.")  # fmt: skip
+@click.option("--stop-after", type=click.Choice(_STAGES), default="pack", show_default=True, metavar="STAGE",
+    help=f"Last stage to run: {', '.join(_STAGES)}. The first one runs no tools.")  # fmt: skip
 @click.option(
     "--stop-at",
     callback=_megahertz,
@@ -125,7 +126,7 @@ def _measured(
 @click.option("--inputs", type=FILE, metavar="X.npz", help="Samples, as for a build.")
 @CALIBRATION
 @RANDOM_CALIBRATION
-@OUTPUT
+@OUTPUT_KIND
 @PRECISION
 @how_to_read
 @click.option("--json", "as_json", is_flag=True, help="Print only explore.json to standard output.")
@@ -140,7 +141,7 @@ def explore(
     foldings: tuple[Path, ...],
     bits: tuple[tuple[int | None, int | None], ...],
     seeds: int,
-    until: str,
+    stop_after: str,
     stop_at: float | None,
     budget: float | None,
     everything: bool,
@@ -151,7 +152,7 @@ def explore(
     inputs: Path | None,
     calibration: Path | None,
     random_calibration: bool,
-    output: str | None,
+    output_kind: str | None,
     precision: Path | None,
     reading: ReadOptions,
     as_json: bool,
@@ -167,7 +168,7 @@ def explore(
     from onnx_hw.commands.explore.grid import ChoiceGrid
     from onnx_hw.commands.explore.report import DATA
 
-    quantizing = QuantizeOptions(output=OutputKind(output) if output else None, precision=precision)
+    quantizing = QuantizeOptions(output=OutputKind(output_kind) if output_kind else None, precision=precision)
     like = BuildOptions(
         model=model,
         out=out,
@@ -187,7 +188,7 @@ def explore(
         bits=bits,
         seeds=tuple(range(1, seeds + 1)),
     )
-    limits = Limits(until=Stage(until), clock_mhz=stop_at, seconds=budget, everything=everything)
+    limits = Limits(until=Stage(stop_after), clock_mhz=stop_at, seconds=budget, everything=everything)
     options = ExploreOptions(like=like, grid=grid, limits=limits, jobs=jobs, scheduler=scheduler)
     session.folder, terminal = options.folder, session.terminal
     terminal.note(f"onnx-hw {__version__}   {model}", f"→ {len(grid):,} choices in {options.folder}")

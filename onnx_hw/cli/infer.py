@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import FILE
+from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.session import CliSession
 
 
-@click.command(short_help="Run a build on its board.")
+@click.command(cls=GroupedCommand, short_help="Run a build on its board.")
 @click.argument("folder", metavar="DIR", type=FILE)
 @click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array for each graph input.")
 @click.option(

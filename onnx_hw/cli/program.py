@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import FILE
+from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.session import CliSession
 
 
-@click.command(short_help="Put a build's bitstream on its board.")
+@click.command(cls=GroupedCommand, short_help="Put a build's bitstream on its board.")
 @click.argument("folder", metavar="DIR", type=FILE)
 @click.option("--flash", is_flag=True, help="Write the bitstream to the flash memory, from which the board starts.")
 @click.option("--board", metavar="FILE.py", help="File of the board, if it is a board of your own.")

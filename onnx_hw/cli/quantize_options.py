@@ -12,8 +12,8 @@ import click
 from onnx_hw.cli.arguments import FILE
 from onnx_hw.runtime.options import MOST_DB, OutputKind, QuantizeOptions
 
-OUTPUT = click.option(
-    "--output", type=click.Choice([o.value for o in OutputKind]), metavar="KIND",
+OUTPUT_KIND = click.option(
+    "--output-kind", type=click.Choice([o.value for o in OutputKind]), metavar="KIND",
     help="Outputs of the hardware for a float model: accumulators (the default), which lose nothing, or int8.",
 )  # fmt: skip
 
@@ -46,20 +46,20 @@ def how_to_quantize(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def with_quantizing(
         *arguments: Any,
-        output: str | None,
+        output_kind: str | None,
         bits: dict[str, int],
         precision: Path | None,
         sqnr: float | None,
         accuracy_loss: float | None,
         **options: Any,
     ) -> Any:
-        leaving = OutputKind(output) if output else None
+        leaving = OutputKind(output_kind) if output_kind else None
         quantizing = QuantizeOptions(
             output=leaving, **bits, precision=precision, sqnr=sqnr, accuracy_loss=accuracy_loss
         )
         return command(*arguments, quantizing=quantizing, **options)
 
-    return OUTPUT(BITS(PRECISION(SQNR(ACCURACY_LOSS(with_quantizing)))))
+    return OUTPUT_KIND(BITS(PRECISION(SQNR(ACCURACY_LOSS(with_quantizing)))))
 
 
 def widths(context: click.Context, parameter: click.Parameter, given: str | None) -> dict[str, int]:

@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import FILE
+from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.session import CliSession
 
 
-@click.command("report", short_help="Show a build's report, or compare two builds.")
+@click.command("report", cls=GroupedCommand, short_help="Show a build's report, or compare two builds.")
 @click.argument("folder", metavar="DIR", type=FILE)
 @click.argument("other", metavar="[DIR2]", type=FILE, required=False)
 @click.option(

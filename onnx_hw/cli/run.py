@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, VERBOSE
+from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.quantize_options import how_to_quantize
 from onnx_hw.cli.read_options import how_to_read
 from onnx_hw.cli.schedule_options import schedule_options
@@ -15,7 +16,7 @@ from onnx_hw.runtime.options import Evaluator, QuantizeOptions, ReadOptions, Run
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 
-@click.command(short_help="Compute a model's outputs.")
+@click.command(cls=GroupedCommand, short_help="Compute a model's outputs.")
 @MODEL
 @click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array for each graph input.")
 @click.option(

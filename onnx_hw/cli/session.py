@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from onnx_hw.cli.error_report import explain
+from onnx_hw.cli.help_groups import write_commands
 from onnx_hw.cli.terminal import Terminal
 from onnx_hw.messages.errors import ExitCode
 
@@ -35,6 +36,9 @@ class CliSession:
 
 class CommandLine(click.Group):
     """The group of all commands; the one place that catches everything and turns it into words and an exit code."""
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        write_commands({name: self.commands[name] for name in self.list_commands(context)}, formatter)
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
         session = CliSession()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,17 +36,22 @@ class BoardFit:
         return f"{self.lanes:,} lanes, {self.frames_per_second:,.0f} frames/s, bounded by the {self.limit}"
 
 
-def fit_boards(model: Path, reading: ReadOptions | None = None) -> Iterator[tuple[Board, BoardFit | UserError]]:
-    """Yield every board with the result of a build without further options there, or the reason why it is not possible.
+def fit_boards(
+    model: Path, names: Sequence[str] | None = None, reading: ReadOptions | None = None
+) -> Iterator[tuple[Board, BoardFit | UserError]]:
+    """Yield boards with the result of a build without further options there, or the reason why it is not possible.
 
     A float model is tried with assumed scales, as ``flow.check_hardware`` does.
+
+    Args:
+        names: names of the boards; None for all of them.
 
     Raises:
         UserError: the model cannot become a circuit at all.
     """
     network = verify_network(flow.quantized(flow.read(model, reading), assume_ranges).network)
     known: dict[object, BoardFit | UserError] = {}
-    for name in onnx_hw_boards.names():
+    for name in onnx_hw_boards.names() if names is None else names:
         board = onnx_hw_boards.board(name)
         link = board.link.bits_per_second if isinstance(board, LinkedBoard) else name
         alike = board.device.name, board.cells, clock_of(board, None), link

@@ -4,12 +4,14 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 import onnx_hw_boards
 from onnx_hw import __version__
 from onnx_hw.cli.cli import main
+from onnx_hw.cli.help_groups import COMMAND_GROUPS, OPTION_GROUPS, OTHER, group_of
 from onnx_hw.commands.fit_boards import BoardFit, fit_boards
 from onnx_hw_tools import tools
 from support.cli_runner import Instead, call
@@ -67,8 +69,52 @@ def test_nearest_names():
     assert "build" in call("biuld").stderr
 
 
-def test_version():
-    assert call("--version").stdout == f"onnx-hw {__version__}\n"
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version(option):
+    assert call(option).stdout == f"onnx-hw {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "old", "new"), [("explore", "--until", "--stop-after"), ("build", "--output", "--output-kind")]
+)
+def test_an_old_name_of_an_option_gives_the_new_one(command, old, new):
+    done = call(command, "m.onnx", old, "schedule")
+    assert done.exit_code == 1
+    assert done.stderr == f"error[usage]: there is no option `{old}`\n  hint   it is called `{new}` now\n"
+
+
+def test_every_command_and_option_has_a_heading():
+    assert sorted(name for names in COMMAND_GROUPS.values() for name in names) == sorted(main.commands)
+    headings = {}
+    for command in main.commands.values():
+        for option in command.get_params(click.Context(command)):
+            if isinstance(option, click.Option):
+                assert group_of(option) != OTHER, f"{command.name} {option.opts}"
+                headings.setdefault(option.opts[-1], set()).add(group_of(option))
+    listed = [name for names in OPTION_GROUPS.values() for name in names]
+    assert sorted(listed) == sorted(set(listed)), "an option has one heading"
+    text = CliRunner().invoke(main, ["build", "--help"]).stdout
+    assert next(iter(OPTION_GROUPS)) in text and re.search(r"^Integers:\n  --\S", text, re.MULTILINE)
+    assert re.search(r"^Terms:\n  lane ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("onnx-hw bui", ["build"]),
+        ("onnx-hw build m.onnx --calib", ["--calibration"]),
+        ("onnx-hw build m.onnx --board iceb", ["icebreaker"]),
+        ("onnx-hw explore m.onnx --board icebreaker,ulx3s_", ["icebreaker,ulx3s_12f"]),
+        ("onnx-hw boards --chip LFE5U-1", ["LFE5U-12F"]),
+        ("onnx-hw build m.onnx --stop-after sy", ["synthesize"]),
+    ],
+)
+def test_completion_in_a_shell(typed, completed, monkeypatch):
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    monkeypatch.setenv("_ONNX_HW_COMPLETE", "bash_complete")
+    lines = CliRunner().invoke(main, prog_name="onnx-hw").stdout.splitlines()
+    assert [line.partition(",")[2] for line in lines] == completed
 
 
 def test_no_command_shows_the_help():
@@ -79,12 +125,12 @@ def test_no_command_shows_the_help():
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in sorted(main.commands))], ids=" ".join)
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", [60, 80, 120])
 def test_help_fits(command, width):
     shown = CliRunner().invoke(main, [*command, "--help"], terminal_width=width).stdout.splitlines()
     assert max(map(len, shown)) <= width
     options = [line for line in shown if line.startswith("  --")]
-    assert all(len(line.split()[0] + " " + line.split()[1]) < 25 for line in options), "one column of options"
+    assert all(len(re.split(" {2,}", line.strip())[0]) < 25 for line in options), "one column of options"
 
 
 def test_boards():
@@ -93,6 +139,16 @@ def test_boards():
     assert "ecp5" in done.stdout
     assert "83,640" in done.stdout
     assert set(onnx_hw_boards.names()) <= set(done.stdout.split())
+
+
+def test_boards_of_a_chip():
+    names = [line.split()[0] for line in call("boards", "--chip", "ice40up5k").stdout.splitlines() if line[1] != " "]
+    assert names == ["icebreaker", "icesugar", "up5k", "upduino3"]
+    done = call("boards", "--chip", "iCE40UP4K")
+    assert done.exit_code == 1
+    assert "error[unknown-chip]: --chip must be a chip or a chip family of a board, not `iCE40UP4K`" in done.stderr
+    assert "did you mean `iCE40UP5K`?" in done.stderr
+    assert "must have a MODEL" in call("boards", "--fits").stderr
 
 
 @pytest.mark.slow
@@ -115,6 +171,7 @@ def test_boards_on_which_a_model_fits(monkeypatch):
     assert slow.split(None, 1) == ["icesugar", "3 lanes, 152 frames/s, bounded by the link"]
     assert "small" in none
     assert "does not fit: even the slowest design needs" in none
+    assert call("boards", DIGITS, "--fits").stdout.splitlines() == [fast, slow]
 
 
 def test_ops():

@@ -61,10 +61,10 @@ def test_the_option(tmp_path: Path) -> None:
     for kind in OutputKind:
         out = tmp_path / f"{kind}.npz"
         arguments = ["run", str(DIGITS / "digits_float.onnx"), "--inputs", calibration, "--calibration", calibration]
-        done = CliRunner().invoke(main, [*arguments, "--output", kind.value, "--out", str(out)])
+        done = CliRunner().invoke(main, [*arguments, "--output-kind", kind.value, "--out", str(out)])
         assert done.exit_code == 0, done.output
         ((name, wanted),) = golden.run(flow.quantize(model, frames, Scheme(output=kind)), frames).items()
         assert np.array_equal(np.load(out)[name], wanted)
-    given = ["run", str(DIGITS / "digits.onnx"), "--inputs", calibration, "--output", "int8"]
+    given = ["run", str(DIGITS / "digits.onnx"), "--inputs", calibration, "--output-kind", "int8"]
     done = CliRunner().invoke(main, given)
     assert done.exit_code == 1 and "brings all of its own" in done.output

@@ -45,8 +45,8 @@ def test_full_summary():
         " speed      69,444 frames/s, first result after 25 µs, at 80 MHz; multipliers busy 57%\n"
         " bitstream  digits-ecp5/top.bit\n"
         " report     digits-ecp5/report.json\n"
-        " next       load the bitstream; `io` in the report describes its streams, and the numbers that integers "
-        "stand for\n"
+        " next       load digits-ecp5/top.bit with the loader of your own board; `io` in the report describes the "
+        "streams at the pins. `onnx-hw boards` lists boards to plug in, which `onnx-hw infer` sends samples to\n"
     )
 
 
@@ -128,7 +128,7 @@ def test_boards_and_doctor_fit(width):
         Finding("c++", "the fast simulation", advice="without it a slow simulator proves fewer frames, or set CXX"),
     )
     boards = (5 if width > 60 else 6) * len(onnx_hw_boards.names())
-    for shows, most in ((board_table(), boards), (doctor(findings), 7)):
+    for shows, most in ((board_table(onnx_hw_boards.names()), boards), (doctor(findings), 7)):
         lines = shown(shows, width, terminal=True).splitlines()
         assert max(map(len, lines)) <= width
         assert len(lines) <= most
@@ -164,8 +164,8 @@ def test_the_last_line_says_what_to_do_next(outcome):
     verilog, shell = (replace(unmade, files={folder: f"{folder}/x.v"}) for folder in ("verilog", "shell"))
     told = {
         "early": (early, "leave out --stop-after"),
-        "missed": (missed, "slower clock"),
-        "met": (FULL, "load the bitstream"),
+        "missed": (missed, "slower clock, such as --clock 71,"),
+        "met": (FULL, "`onnx-hw boards` lists boards to plug in"),
         "verilog": (verilog, "put verilog/ in a design of your own"),
         "shell": (shell, "put shell/ in a design of your own"),
         "unmade": (unmade, "leave out --stop-after for the Verilog"),

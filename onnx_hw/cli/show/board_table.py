@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from onnx_hw.commands.fit_boards import BoardFit
 
 
-def board_table() -> Group:
-    """Return the title, the chip's cells, the link to a host and the clock of every board."""
-    return Group(*(_row(name, _description(onnx_hw_boards.board(name))) for name in onnx_hw_boards.names()))
+def board_table(names: Sequence[str]) -> Group:
+    """Return the title, the chip's cells, the link to a host and the clock of the boards of these names."""
+    return Group(*(_row(name, _description(onnx_hw_boards.board(name))) for name in names))
 
 
 def fit_row(board: Board, fit: BoardFit | UserError) -> Fact:

@@ -152,12 +152,16 @@ def next_step(report: Report, folder: Path) -> str:
     if "bitstream" not in report.files:
         return "leave out --stop-after for a bitstream"
     if report.synthesis is not None and not report.synthesis.timing_met:
-        return "run it at a slower clock, or build it with fewer lanes: --multipliers"
+        clock = int(report.synthesis.fmax_mhz or 0)
+        return f"build it for a slower clock, such as --clock {clock}, or with fewer lanes: --multipliers"
     if report.serial is not None:
         options = "".join(f" {option}" for option in program_options(report))
         infer = f"`onnx-hw infer {folder} --inputs X.npz`"
         return f"`onnx-hw program {folder}{options}` puts the bitstream on the board, then {infer}"
-    return "load the bitstream; `io` in the report describes its streams, and the numbers that integers stand for"
+    return (
+        f"load {folder / report.files['bitstream']} with the loader of your own board; `io` in the report describes "
+        "the streams at the pins. `onnx-hw boards` lists boards to plug in, which `onnx-hw infer` sends samples to"
+    )
 
 
 def verdict(synthesis: Synthesis) -> Fact:

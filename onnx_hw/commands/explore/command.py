@@ -52,7 +52,7 @@ class ExploreOptions:
             problems.append(Problem("argument", f"there must be at least one job, not {self.jobs}", "--jobs"))
         if self.limits.until not in UNTIL:
             message = f"it must stop after one of {', '.join(UNTIL)}, not {self.limits.until}"
-            problems.append(Problem("argument", message, "--until"))
+            problems.append(Problem("argument", message, "--stop-after"))
         if self.scheduler is not None and any(board.endswith(".py") for board in self.grid.boards):
             message = "workers elsewhere must know the boards: a board of your own is a file of this machine"
             problems.append(Problem("argument", message, "--board", "leave out --scheduler"))

@@ -125,7 +125,7 @@ def command(model: Path, asked: BuildOptions, choice: Choice) -> str:
             words += [option, str(path)]
     quantizing, reading = asked.quantizing, asked.reading
     if quantizing.output is not None:
-        words += ["--output", quantizing.output.value]
+        words += ["--output-kind", quantizing.output.value]
     if quantizing.precision is not None:
         words += ["--precision", str(quantizing.precision)]
     flags = {"--strict": reading.strict, "--lenient": reading.lenient, "--newer": reading.newer}

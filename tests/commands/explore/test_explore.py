@@ -175,7 +175,7 @@ def test_what_does_not_fit_is_a_row_that_says_so(small: Network, log: Path, tmp_
     ],
 )
 def test_what_cannot_be_asked_for(arguments: list[str], says: str, model: Path, tmp_path: Path) -> None:
-    done = call("explore", model, "--out", tmp_path / "out", "--until", "schedule", *arguments)
+    done = call("explore", model, "--out", tmp_path / "out", "--stop-after", "schedule", *arguments)
     assert done.exit_code == 1 and says in done.stderr, done.output
 
 
