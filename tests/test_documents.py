@@ -12,6 +12,7 @@ from onnx_hw import flow
 from onnx_hw.cli.cli import main
 from onnx_hw.report.json_schema import write as write_schema
 from onnx_hw.report.operator_table import write as write_operators
+from support.error_codes import error_codes
 from support.fixture_paths import CHECKOUT
 
 DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md"), *CHECKOUT.glob("examples/*/*.md")])
@@ -68,6 +69,17 @@ def test_commands_exist():
             unknown = [word for word in words if word.startswith("-") and word.strip("`,.") not in options]
             assert not unknown, f"{path.name}: onnx-hw {line}"
     assert found == set(main.commands)
+
+
+def test_every_error_code_is_explained():
+    """In docs/troubleshooting.md: below a heading, in a list, or in the first column of a table; and no other code."""
+    text = (CHECKOUT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
+    lists = [part for part in text.split("\n\n") if not part.startswith(("|", "#", "*"))]
+    explained = {word for part in (*rows, *lists) for word in re.findall(r"`([a-z][a-z0-9-]*)`", part)}
+    codes = error_codes()
+    assert not codes - explained, "add them to docs/troubleshooting.md"
+    assert not explained - codes - {"hint", "where"}, "no error has these codes"
 
 
 def test_the_readme_lists_every_command():
