@@ -4,9 +4,9 @@
 
 Without a MODEL: the digits of the examples. Each network is scheduled as a build does, its circuit made; with
 ``--frames``, so many random frames pass the whole chip, simulated bit by bit behind a port, and are compared with
-golden, and the cycles that they took with those that the line is busy by their own bytes; a share of all bytes may be
-hit by a fault. With ``--route``, the chip is synthesized, placed, routed and packed, and its cells and its clock are
-measured (otherwise those of the network alone are estimated).
+golden, and the frames a second by the simulated clock are told; a share of all bytes may be hit by a fault. With
+``--route``, the chip is synthesized, placed, routed and packed, and its cells and its clock are measured (otherwise
+those of the network alone are estimated).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 import onnx_hw_boards
 from onnx_hw import flow
-from onnx_hw.assemble.elaborate import assemble, to_rtlil
+from onnx_hw.assemble.elaborate import to_linked_chip
 from onnx_hw.assemble.host_model_file import host_model
 from onnx_hw.assemble.netlist import Netlist, bit_rate_of
 from onnx_hw.ir import golden
@@ -34,12 +34,11 @@ from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.chip import Chip
-from onnx_hw_link.host_model import HostModel, in_turns
+from onnx_hw_link.frames import in_turns
+from onnx_hw_link.host_model import HostModel
 from onnx_hw_link.link import Link
-from onnx_hw_rtl.shells.shell import Shell
-from onnx_hw_rtl.shells.uart_shell import UartShell
-from onnx_hw_sim.pseudo_terminal import PseudoTerminal
-from onnx_hw_sim.serial_line import SerialChip, WireFaults
+from onnx_hw_link.transport import TRANSPORTS
+from onnx_hw_sim.serial_line import WireFaults
 from onnx_hw_tools.process import ToolFailed
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits" / "digits.onnx"
@@ -130,22 +129,23 @@ def drawn_frames(design: Design, link: Link, count: int) -> tuple[list[bytes], l
 def through_the_link(design: Design, netlist: Netlist, frames: int, faults: float) -> str:
     """How many of so many random frames came back through the simulated pins as golden has them, and how soon."""
     assert netlist.link is not None
-    host = HostModel.of(json.loads(host_model(design, netlist.link, bit_rate_of(netlist))))
-    link = host.link
+    board = design.target.board
+    assert isinstance(board, LinkedBoard)
+    kind, clock_mhz = board.link.kind, netlist.clock_mhz
+    host = HostModel.of(json.loads(host_model(design, netlist.link, bit_rate_of(netlist), kind)))
+    link, transport = host.link, TRANSPORTS[kind](host.baud)
     sent, wanted = drawn_frames(design, link, frames)
-    divisor = round(link.clock_hz / host.baud)
-    with tempfile.TemporaryDirectory() as place:
-        chip = SerialChip(to_rtlil(Shell(UartShell(assemble(design)[0], link, divisor))), divisor, Path(place))
-        with (
-            PseudoTerminal(chip, WireFaults(faults, seed=1)) as port,
-            Chip(port.path, baud=host.baud, digest=link.digest, timeout=300) as device,
-        ):
-            before = chip.cycle
+    rtlil = to_linked_chip(design, link, board.link, clock_mhz)
+    with tempfile.TemporaryDirectory() as place, board.link.simulated_port(rtlil, clock_mhz, Path(place)) as port:
+        if faults:
+            port.faults = WireFaults(faults, seed=1)
+        with Chip(port.path, baud=host.baud, digest=link.digest, timeout=300, transport=transport) as device:
+            before = port.cycle
             came = [result.beats for result in device.stream(sent)]
-            cycles = chip.cycle - before
+            cycles = port.cycle - before
     right = sum(a == b for a, b in zip(came, wanted, strict=True))
-    busy = 10 * divisor * max(link.input_bytes, link.output_bytes) * frames / cycles
-    return f"{right} of {frames} right, {busy:.1%} of the line"
+    rate = link.clock_hz * frames / cycles
+    return f"{right:,} of {frames:,} right, {rate:,.0f} frames/s"
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ class SimulatedPort(Protocol):
     """A port of this machine with a simulated chip behind it."""
 
     path: str  # the name of the port, for the driver
+    faults: Any  # of the bytes on the wires: an ``onnx_hw_sim.serial_line.WireFaults``
 
     @property
     def error(self) -> Exception | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from onnx_hw_link.errors import PortFailed
+from onnx_hw_link.spi_transport import SpiTransport
 
 __all__ = ["TRANSPORTS", "SerialTransport", "Transport"]
 
@@ -75,5 +76,5 @@ class SerialTransport:
         return wire
 
 
-TRANSPORTS: Mapping[str, Callable[[int], Transport]] = {"uart": SerialTransport}
+TRANSPORTS: Mapping[str, Callable[[int], Transport]] = {"uart": SerialTransport, "spi": SpiTransport}
 """The transports that the driver has, by kind of link; each takes the bits a second."""

@@ -16,7 +16,8 @@ from onnx_hw.cli.session import CliSession
 @click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array for each graph input.")
 @click.option(
     "--port", default="auto", show_default=True, metavar="PORT",
-    help="Serial port; auto: the first port at which the design answers; sim: a simulation of the whole chip.",
+    help="Serial port, or spidev0.0 or ftdi://ftdi:232h/1 where the board has SPI; auto: the first port at which the "
+    "design answers; sim: a simulation of the whole chip.",
 )  # fmt: skip
 @click.option("--out", type=FILE, metavar="Y.npz", help="File for the outputs, one array for each graph output.")
 @click.option("--check", is_flag=True, help="Compare the outputs with those of the integer network.")

@@ -51,8 +51,8 @@ class InferOptions:
     Attributes:
         folder: folder of the build.
         inputs: npz with the samples.
-        port: serial port; ``auto`` for the first one at which the design answers, ``sim`` for a simulation
-            of the whole chip.
+        port: serial port, or SPI port of ``onnx_hw_link.spi_transport``; ``auto`` for the first one at which the
+            design answers, ``sim`` for a simulation of the whole chip.
         check: compare with golden.
     """
 
@@ -172,7 +172,7 @@ def _read(folder: Path) -> HostModel:
         if (folder / MODEL).exists() or folder.is_file():
             raise
         raise _refused(folder) from None
-    if model.link_kind not in TRANSPORTS:
+    if model.link_kind not in TRANSPORTS or not model.baud:
         raise user_error(
             "no-port",
             f"the build must be behind a serial port; this one is behind {model.link_kind.upper()}, which `infer` does "

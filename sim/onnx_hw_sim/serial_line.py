@@ -66,6 +66,15 @@ class WireFaults:
             out += self._random.choice(((byte ^ 1 << self._random.randrange(8),), (), (byte, byte), broken))
         return out
 
+    def flipped(self, data: bytes) -> bytes:
+        """Return as many bytes after their way over wires with a clock, which loses none."""
+        out = bytearray(data)
+        for k in range(len(out) if self.share else 0):
+            if self._random.random() < self.share:
+                self.hit += 1
+                out[k] ^= 1 << self._random.randrange(8)
+        return bytes(out)
+
 
 class SerialChip:
     """Chip with the module ``top`` and the ports ``clk``, ``rst``, ``rx`` and ``tx``.

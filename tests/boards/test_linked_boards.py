@@ -6,14 +6,16 @@ import re
 from fractions import Fraction
 
 import pytest
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 
 import onnx_hw_boards
 from onnx_hw.assemble.netlist import linked
 from onnx_hw.messages.errors import UserError
+from onnx_hw_boards.board_link import BoardLink
 from onnx_hw_boards.families.clock_source import TOLERANCE
 from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_boards.links.spi import Spi
 
 ALL = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
 BOARDS = [board for board in ALL if isinstance(board, LinkedBoard)]
@@ -24,16 +26,18 @@ LEAST = {"ecp5": 6, "ice40": 5, "gowin": 2}
 
 
 class Later(Component):
-    """Sends what it hears, a few cycles later."""
+    """Sends what it hears, a few cycles later, at all outputs of a link."""
 
-    def __init__(self) -> None:
-        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1)})
+    def __init__(self, link: BoardLink) -> None:
+        self.ways = link.ports
+        super().__init__({name: (In if way == "i" else Out)(1) for name, way in link.ports.items()})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         line = Signal(4, init=0b1111)
-        m.d.sync += line.eq(line << 1 | self.rx)
-        m.d.comb += self.tx.eq(line[3])
+        heard, sent = ([getattr(self, name) for name, way in self.ways.items() if way == kind] for kind in "io")
+        m.d.sync += line.eq(line << 1 | Cat(heard).xor())
+        m.d.comb += Cat(sent).eq(line[3].replicate(len(sent)))
         return m
 
 
@@ -54,7 +58,7 @@ STANDARDS = {"ecp5": r'^IOBUF PORT "(\S+)" .*\bIO_TYPE=(\S+?);?(?:\s|$)', "gowin
 @every_board
 def test_pins_are_those_of_the_platform(board: LinkedBoard) -> None:
     platform, family = board.platform(), board.family.folder
-    netlist = linked(Later(), board, board.default_clock_mhz)
+    netlist = linked(Later(board.link), board, board.default_clock_mhz)
 
     def pins(resource: str, number: int = 0) -> dict[str, tuple[str, str]]:
         """Pin and standard by the name of the port, read from the resource as its author wrote it."""
@@ -70,8 +74,9 @@ def test_pins_are_those_of_the_platform(board: LinkedBoard) -> None:
             found[name] = pin, attributes.get("IO_TYPE", "")
         return found
 
-    uart = pins(board.link.resource, board.link.number)
-    wanted = pins(platform.default_clk) | {name: pin for name, pin in uart.items() if re.search("__[rt]x__", name)}
+    link = pins(board.link.resource, board.link.number)
+    ours = [f"{board.link.resource}_{board.link.number}__{name}__io" for name in board.link.ports]
+    wanted = pins(platform.default_clk) | {name: link[name] for name in ours}
     if platform.default_rst is not None:
         wanted |= pins(platform.default_rst)
     assert len(wanted) == netlist.pins >= 3
@@ -97,7 +102,7 @@ OF_MAKERS = {
 def test_pins_of_our_own_classes_are_the_makers(name: str, pins: set[str]) -> None:
     board = onnx_hw_boards.board(name)
     assert isinstance(board, LinkedBoard)
-    text = linked(Later(), board, board.default_clock_mhz).constraints
+    text = linked(Later(board.link), board, board.default_clock_mhz).constraints
     assert {pin for _, pin in re.findall(PLACES[board.family.folder], text, re.MULTILINE)} == pins
 
 
@@ -105,8 +110,8 @@ def test_pins_of_our_own_classes_are_the_makers(name: str, pins: set[str]) -> No
 def test_the_default_clock_is_made_and_carries_the_link(board: LinkedBoard) -> None:
     made = board.clock(board.default_clock_mhz).mhz
     assert abs(made - Fraction(board.default_clock_mhz)) <= TOLERANCE * made
-    cycles = made * 1_000_000 / board.link.baud
-    assert abs(board.link.divider(made) - cycles) / cycles <= Fraction(15, 1000)
+    assert board.link.bit_rate(made) == pytest.approx(board.link.bits_per_second, rel=0.015)
+    assert made * 1_000_000 / board.link.bits_per_second >= 4 * (1 - TOLERANCE)
 
 
 MADE = {
@@ -144,5 +149,7 @@ def test_a_clock_that_cannot_be_is_refused() -> None:
     assert isinstance(board, LinkedBoard)
     with pytest.raises(UserError, match="the oscillator's 12 MHz, or one that the chip's PLL makes of it, not 900 MHz"):
         linked(None, board, 900)
-    with pytest.raises(ValueError, match=r"at 2\.6 MHz a bit takes 2\.60; 3 MHz would do"):
-        board.link.divider(Fraction(26, 10))
+    with pytest.raises(ValueError, match=r"at 15\.6 MHz a bit takes 2\.60; 18 MHz would do"):
+        board.link.bit_rate(Fraction(156, 10))
+    with pytest.raises(ValueError, match="SPI at 6 MHz needs a clock of 24 MHz or more, not 20 MHz"):
+        Spi(6_000_000).bit_rate(20)

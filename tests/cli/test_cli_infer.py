@@ -40,10 +40,11 @@ def inputs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_digits_through_the_pins(inputs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("board", ["icebreaker", "icebreaker_spi"])
+def test_digits_through_the_pins(board: str, inputs: Path, tmp_path: Path) -> None:
     out, results = tmp_path / "out", tmp_path / "y.npz"
     model = DIGITS / "digits.onnx"
-    done = call("build", model, "--board", "icebreaker", "--stop-after", "assemble", "--out", out)
+    done = call("build", model, "--board", board, "--stop-after", "assemble", "--out", out)
     assert done.exit_code == 0, done.output
     done = call("infer", out, "--inputs", inputs, "--port", "sim", "--check", "--out", results)
     assert done.exit_code == 0, done.output

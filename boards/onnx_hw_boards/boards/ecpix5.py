@@ -9,7 +9,7 @@ BOARD = board(
     "ecpix5",
     ECPIX585Platform,
     title="ECPIX-5 with an LFE5UM5G-85F",
-    link=Uart(3_000_000),
+    link=Uart(12_000_000),  # its FT2232H has up to 12 Mbaud (FTDI, DS_FT2232H); 5 cycles of the clock
     loader=openfpgaloader("-b", "ecpix5"),
     default_clock_mhz=60.0,
 )

@@ -11,7 +11,7 @@ BOARD = board(
     "hx8k_b_evn",
     ICE40HX8KBEVNPlatform,
     title="iCE40HX-8K breakout board",
-    link=Uart(3_000_000),
+    link=Uart(12_000_000),  # its FT2232H has up to 12 Mbaud (FTDI, DS_FT2232H); 4 cycles of the clock
     loader=replace(ICEPROG, memory=("-S",)),  # with the jumpers J6 set for it,
     default_clock_mhz=48.0,
 )

@@ -9,7 +9,7 @@ BOARD = board(
     "ulx3s",
     ULX3S_85F_Platform,
     title="ULX3S with an LFE5U-85F",
-    link=Uart(3_000_000),
+    link=Uart(3_000_000),  # its FT231X has no more (FTDI, DS_FT231X)
     loader=openfpgaloader("-b", "ulx3s"),
     default_clock_mhz=60.0,
 )

@@ -9,7 +9,7 @@ BOARD = board(
     "ulx3s_12f",
     ULX3S_12F_Platform,
     title="ULX3S with an LFE5U-12F",
-    link=Uart(3_000_000),
+    link=Uart(3_000_000),  # its FT231X has no more (FTDI, DS_FT231X)
     loader=openfpgaloader("-b", "ulx3s"),
     default_clock_mhz=60.0,
 )

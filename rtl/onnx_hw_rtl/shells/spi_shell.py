@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect
 
 from onnx_hw_link.link import Link
 from onnx_hw_rtl.link.endpoint import LinkEnd
+from onnx_hw_rtl.link.sampled_spi import SampledSpiTarget
 from onnx_hw_rtl.link.spi import SpiTarget
 from onnx_hw_rtl.shells.wrap_network import connect_streams, insert_network
 
@@ -16,13 +17,13 @@ __all__ = ["SpiShell"]
 class SpiShell(Component):
     """Network to which an SPI controller speaks in the packets of a serial line.
 
-    Between packets either side sends zeros. ``sck`` may be 1 / ``spi.MIN_CLOCK_RATIO`` times as fast as the clock of
-    the domain ``sync``, and may stop at any time.
+    Between packets either side sends zeros, and ``sck`` may stop at any time. It may be as fast as the target says.
 
     Args:
         network: component of the domain ``sync`` with the ports of ``link.inputs`` and ``link.outputs``: an
             ``Assembly``, or anything with such ports.
         link: the agreement between both ends.
+        target: the end of the bus; None for a ``SpiTarget``, which ``sck`` itself clocks.
 
     Ports:
         sck, cs_n, copi: from the controller, mode 0.
@@ -30,8 +31,8 @@ class SpiShell(Component):
         irq: there are bytes for the controller: it may clock until this is low.
     """
 
-    def __init__(self, network: Component, link: Link) -> None:
-        self.network, self.link = network, link
+    def __init__(self, network: Component, link: Link, target: SpiTarget | SampledSpiTarget | None = None) -> None:
+        self.network, self.link, self.target = network, link, target or SpiTarget()
         ports = {"sck": In(1), "cs_n": In(1, init=1), "copi": In(1), "cipo": Out(1), "cipo_oe": Out(1), "irq": Out(1)}
         super().__init__(ports)
 
@@ -40,7 +41,7 @@ class SpiShell(Component):
         end = LinkEnd(self.link)
         insert_network(m, self.network, end.restart)
         m.submodules.end = end
-        m.submodules.target = target = SpiTarget()
+        m.submodules.target = target = self.target
         m.d.comb += [
             target.sck.eq(self.sck),
             target.cs_n.eq(self.cs_n),
