@@ -34,6 +34,7 @@ def build(
     *,
     board: str | os.PathLike[str] = DEFAULT_BOARD,
     calibration: GivenSamples | None = None,
+    random_calibration: bool = False,
     inputs: GivenSamples | None = None,
     out: str | os.PathLike[str] | None = None,
     example_inputs: Any = None,
@@ -68,6 +69,8 @@ def build(
         board: name of a board or chip (``onnx-hw boards``), or a file of your own that ends in ``.py``.
         calibration: samples like the data, for the ranges of a float model: arrays by graph input, or the array of the
             only input, or a path (an npz file or a folder).
+        random_calibration: whether a float model without samples is built with scales from random numbers, to see
+            what it takes; its outputs have no meaning.
         inputs: samples to prove with, in the same forms. Under the key ``labels`` they may have their right classes;
             then ``report.accuracy`` states accuracies.
         out: folder for everything written; None for ``<graph name>-<board>`` in the current folder.
@@ -123,6 +126,7 @@ def build(
         seed=seed,
         store=None if store is None else Path(store),
         waves=waves,
+        random_calibration=random_calibration,
     )
     with _material(clamp_stages(options), source, inputs=inputs, calibration=calibration) as options:
         built = build_in_folder(options, _receiver(progress, options))

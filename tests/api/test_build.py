@@ -123,3 +123,14 @@ def test_progress_is_heard_or_printed(capsys: pytest.CaptureFixture[str]) -> Non
     onnx_hw.build(MODEL, calibration=IMAGES, stop_after="quantize", progress=True)
     captured = capsys.readouterr()
     assert captured.out == "" and "1/2  read" in captured.err
+
+
+@pytest.mark.filterwarnings("ignore:.*saturation")
+def test_a_float_model_without_samples() -> None:
+    """It says what is missing; random scales are asked for by name."""
+    with pytest.raises(onnx_hw.UserError, match="calibration") as raised:
+        onnx_hw.build(MODEL)
+    assert "--" not in str(raised.value)
+    with pytest.warns(UserWarning, match="random numbers"):
+        build = onnx_hw.build(MODEL, random_calibration=True, stop_after="quantize")
+    assert build.network is not None
