@@ -13,6 +13,7 @@ import numpy as np
 
 from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.assemble.design_file import write_design
 from onnx_hw.assemble.elaborate import NamedCircuit, bench_circuit
 from onnx_hw.assemble.host_model_file import write_host_model
 from onnx_hw.assemble.netlist import Netlist
@@ -41,7 +42,7 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.text import file_name
-from onnx_hw.onnx.graph.model import Model
+from onnx_hw.onnx.graph.model import Model, Value
 from onnx_hw.prove.circuit import prove as simulation
 from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult, directed_vector_error
 from onnx_hw.prove.circuit.gate_level import NotSimulated
@@ -66,7 +67,7 @@ from onnx_hw.runtime.options import BuildOptions, SimulationEngine
 from onnx_hw.runtime.progress import Progress
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.subprocess_call import in_own_process
-from onnx_hw.samples.frames import InputData, by_reference, input_data
+from onnx_hw.samples.frames import InputData, by_reference, classes_of, input_data
 from onnx_hw.samples.samples import frame_count
 from onnx_hw.schedule.bottleneck import what_bounds
 from onnx_hw.schedule.folding_file import to_text
@@ -83,6 +84,7 @@ class BuildState:
 
     folder: BuildFolder
     model: Model  # of one frame
+    inputs: tuple[Value, ...]  # of the model as written
     batch: int  # frames of a sample
     given: InputData
     origin: ScaleOrigin  # of the scales that the model does not bring
@@ -116,7 +118,7 @@ class BuildState:
     def read(self) -> None:
         self.account.note(asked=sections.describe_build_request(self.options))
         model = flow.read(self.options.model, self.options.reading)
-        self.model, self.batch = model.frame.model, model.frame.batch
+        self.model, self.batch, self.inputs = model.frame.model, model.frame.batch, model.graph.inputs
         self.given = input_data(self.options.inputs, self.options.calibration, model)
         self.warn(self.given.notes)
         self.account.say(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
@@ -188,6 +190,10 @@ class BuildState:
         self.design = flow.schedule(self.network, self.options.board, request)
         chosen = {node.name: self.design.foldings[node.name] for node in insert_forks(self.network).nodes}
         self.folder.write("design.txt", f"{self.design!r}\n")
+        classes = classes_of(self.model.graph.outputs)
+        write_design(
+            self.folder, self.account.note_file, self.design, self.options.board, self.inputs, self.batch, classes
+        )
         self.folder.write("folding.toml", to_text(self.design, chosen))
         if orders := sections.irregular_orders(self.design):
             self.folder.write("orders.json", orders)

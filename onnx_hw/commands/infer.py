@@ -5,7 +5,6 @@ Modules that only a simulation or a comparison needs are imported there, so that
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.runtime.progress import Progress, Silent
-from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.outputs import Outputs
 from onnx_hw.samples.read_samples import read_samples
 from onnx_hw.samples.samples import stack_outputs
@@ -125,7 +123,8 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
         given = read_samples(options.inputs, values)
         for message, hint in given.notes:
             progress.warn(message, hint)
-        with _remade(options, model, progress) as design, _port(options, model, design, progress) as (port, timeout):
+        design = _kept_design(options, model)
+        with _port(options, model, design, progress) as (port, timeout):
             if model.elsewhere:
                 from onnx_hw.commands.reference_host import HostByReference
 
@@ -136,10 +135,9 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
                 results, faults = device.results, device.chip.session.faults
             if options.check:
                 from onnx_hw.ir import golden
-                from onnx_hw.report.read import read_report
 
-                board = read_report(options.folder).board.name
                 assert design is not None
+                board = design.target.board.name
                 _compare(outputs, golden.run(design.network, given.arrays))
             timing = None if design is None else _timing(design, model.link, results, faults)
     except LinkError as error:
@@ -215,29 +213,20 @@ def _has_link(report: Report) -> bool:
     return isinstance(onnx_hw_boards.board(name), LinkedBoard)
 
 
-@contextmanager
-def _remade(options: InferOptions, model: HostModel, progress: Progress) -> Iterator[Design | None]:
-    """Yield the design of the build, where something needs it; else None."""
-    if options.port != SIMULATED and not options.check and not model.elsewhere:
-        yield None
-        return
-    from onnx_hw.commands.build_stages import BuildState
-    from onnx_hw.commands.verify import check_files, design_of
-    from onnx_hw.report.read import options_of, read_report
-    from onnx_hw.runtime.build_folder import opened
+def _kept_design(options: InferOptions, model: HostModel) -> Design | None:
+    """Return the design of the build, where something needs it; else None.
 
-    report = read_report(options.folder)
-    asked = options_of(report, options.folder)
-    check_files(report, asked)
-    with opened(options.folder) as folder:
-        work = BuildState(asked, progress)
-        with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
-            for stage in (Stage.READ, Stage.QUANTIZE):
-                work.take(stage)
-        with progress.stage(Stage.SCHEDULE) as running:
-            design = design_of(report, work, folder)
-            running.fact = f"{len(design.network.nodes)} cores, the design of {options.folder}"
-        yield design
+    Raises:
+        UserError: the folder holds none, or one that is not of this ``model.json``.
+    """
+    if options.port != SIMULATED and not options.check and not model.elsewhere:
+        return None
+    from onnx_hw.assemble.design_file import read_design
+    from onnx_hw.report.read import read_report
+
+    if MODEL not in read_report(options.folder).files.values():  # it was built again, and not as far
+        raise _refused(options.folder)
+    return read_design(options.folder).design
 
 
 @contextmanager

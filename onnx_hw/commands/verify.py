@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
-from onnx_hw import flow
-from onnx_hw.commands.build_stages import BuildState
+import numpy as np
+
+from onnx_hw.assemble.design_file import FILE, KeptDesign, read_design
 from onnx_hw.ir.design import Design
-from onnx_hw.messages.errors import Problem, UserError, user_error
-from onnx_hw.prove.circuit.engines import build_simulator
+from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.prove.circuit.sharded import (
     Shard,
     ShardBench,
@@ -25,20 +24,19 @@ from onnx_hw.prove.circuit.sharded import (
     prove_shards,
     shards_of,
 )
-from onnx_hw.report.build_request import files_of, sha256
+from onnx_hw.report.build_request import sha256
 from onnx_hw.report.model import Report
 from onnx_hw.report.read import options_of, read_report
+from onnx_hw.report.recorder import Recorder
 from onnx_hw.runtime.build_folder import BuildFolder, opened
 from onnx_hw.runtime.countdown import Countdown
 from onnx_hw.runtime.options import BuildOptions, SimulationEngine, VerifyOptions
-from onnx_hw.runtime.progress import Progress, Running, Silent
+from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.workers.executors import InlineExecutor, Workers, worker_died
 from onnx_hw.runtime.workers.open_executor import open_executor
-from onnx_hw.samples.frames import InputData, input_data
+from onnx_hw.samples.frames import SampleTypes
 from onnx_hw.samples.samples import frame_count
-from onnx_hw.schedule.folding_file import read_foldings
-from onnx_hw.schedule.insert_forks import insert_forks
 
 RANDOM_FRAMES = 1000
 """Number of random frames where no number is given."""
@@ -85,85 +83,85 @@ def verify(options: VerifyOptions, progress: Progress | None = None) -> VerifyRe
     """
     report = read_report(options.folder)
     asked = options_of(report, options.folder)
-    check_files(report, asked)
     if options.scheduler is not None and asked.board.endswith(".py"):
         message = "workers elsewhere must know the board: a board of your own is a file of this machine"
         raise user_error("argument", message, where="--scheduler", hint="leave out --scheduler", stage="arguments")
     progress = progress or Silent()
     with opened(options.folder) as folder:
-        work = BuildState(asked, progress)
-        with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
-            for stage in (Stage.READ, Stage.QUANTIZE):
-                work.take(stage)
-        given = work.given
-        if options.inputs is not None:
-            given = input_data(options.inputs, None, flow.read(asked.model, asked.reading))
-            work.warn(given.notes)
-        with progress.stage(Stage.SCHEDULE) as running:
-            design = design_of(report, work, folder)
-            running.fact = f"{len(design.network.nodes)} cores, the design of {options.folder}"
-        with progress.stage(Stage.SIMULATE) as running:
-            return _proven(design, report.digest, given, options, work, folder, running)
+        account = Recorder(progress, report)
+        with account.stage(Stage.SCHEDULE):
+            kept = read_design(options.folder)
+            require_design_of(report, kept.design, folder)
+            account.say(f"{len(kept.design.network.nodes)} cores, the design of {options.folder}")
+        frames, labels = _frames(options.inputs, report, asked, kept, progress)
+        with account.stage(Stage.SIMULATE):
+            return _proven(kept.design, report.digest, frames, labels, options, account, folder)
 
 
-def check_files(report: Report, options: BuildOptions) -> None:
-    """Raise UserError unless the files that the build was made of are what they were."""
-    known, problems = report.asked.sha256 if report.asked else {}, []
-    for name in files_of(options):
-        path: Path = getattr(options, name)
-        now = sha256(path)
-        if now is None or known.get(name) != now:
-            change = "it does not exist any more" if now is None else "it has other contents now"
-            message = f"`{name}` must be the file that the build was made of; {change}"
-            problems.append(Problem("file-changed", message, str(path), "put it back, or build again"))
-    if problems:
-        raise UserError(*problems)
-
-
-def design_of(report: Report, work: BuildState, folder: BuildFolder) -> Design:
-    """Make the design of the build again. ``_proven`` checks that its circuit is the same, too.
+def _frames(
+    inputs: Path | None, report: Report, asked: BuildOptions, kept: KeptDesign, progress: Progress
+) -> tuple[Mapping[str, np.ndarray] | None, np.ndarray | None]:
+    """Return the frames to prove with and their labels: those in ``inputs``, or else those of the build.
 
     Raises:
-        UserError: it is another design.
+        UserError: they do not fit, or the build's own have changed.
     """
+    if inputs is None and asked.inputs is not None:
+        now, known = sha256(asked.inputs), report.asked.sha256 if report.asked else {}
+        if now is None or known.get("inputs") != now:
+            change = "it does not exist any more" if now is None else "it has other contents now"
+            message = f"`inputs` must be the file that the build was made of; {change}"
+            hint = "put it back, or give others with --inputs"
+            raise user_error("file-changed", message, where=str(asked.inputs), hint=hint)
+        inputs = asked.inputs
+    if inputs is None:
+        return None, None
+    types = SampleTypes(kept.inputs, kept.batch, kept.classes)
+    samples = types.samples(inputs, "inputs")
+    for message, hint in samples.notes:
+        progress.warn(message, hint)
+    return types.frames(samples), samples.labels
+
+
+def require_design_of(report: Report, design: Design, folder: BuildFolder) -> None:
+    """Raise UserError unless a design is that of a report. ``_proven`` checks that its circuit is the same, too."""
     assert report.design is not None
-    foldings, _ = read_foldings(folder.path / "folding.toml", insert_forks(work.network))
-    depths = {fifo.edge: fifo.depth for fifo in report.design.fifos}
-    board, clock_mhz = work.options.board, report.design.clock_mhz
-    design = flow.schedule(work.network, board, clock_mhz=clock_mhz, foldings=foldings, depths=depths)
-    same = {node.name: design.folding(node).numbers() for node in design.network.nodes} == {
-        core.name: dict(core.folding) for core in report.design.nodes
-    }
-    if not same:
+    foldings = {node.name: design.folding(node).numbers() for node in design.network.nodes}
+    depths = {edge: size.depth for edge, size in design.fifos.items()}
+    if foldings != {core.name: dict(core.folding) for core in report.design.nodes} or depths != {
+        fifo.edge: fifo.depth for fifo in report.design.fifos
+    }:
         raise _another(folder)
-    return design
 
 
 def _another(folder: BuildFolder) -> UserError:
     return user_error(
         "design-changed",
-        "the folder must hold the build's own design; made again, it is another one",
-        where=str(folder.path / "folding.toml"),
-        hint="another version of onnx-hw, or a changed folding.toml: build it again",
+        "the folder must hold the build's own design; it is another one than that of the report",
+        where=str(folder.path / FILE),
+        hint="another version of onnx-hw, or files of two builds: build it again",
     )
 
 
 def _digest(design: Design) -> str:
-    return flow.assemble(design).digest
+    from onnx_hw.assemble.netlist import netlist_of
+
+    return netlist_of(design).digest
 
 
 def _proven(
     design: Design,
     digest: str | None,
-    given: InputData,
+    frames: Mapping[str, np.ndarray] | None,
+    labels: np.ndarray | None,
     options: VerifyOptions,
-    work: BuildState,
+    account: Recorder,
     folder: BuildFolder,
-    running: Running,
 ) -> VerifyResult:
+    from onnx_hw.prove.circuit.engines import build_simulator
     from onnx_hw_sim.lockstep.library import RUNS
 
-    frames, labels = given.frames, given.labels
+    running = account.running
     count = 0 if frames is None else frame_count(frames)
     wanted = options.frames or count or RANDOM_FRAMES
     shards = shards_of(design, wanted)
@@ -184,7 +182,7 @@ def _proven(
         for _ in range(workers.width):
             workers.submit(begin_to_load)
         if options.scheduler is None:  # in the meantime
-            simulator, names = build_simulator(design, folder.path, options.engine, work.account)
+            simulator, names = build_simulator(design, folder.path, options.engine, account)
             if alone or simulator.name == SimulationEngine.COMPILED:  # the others do not travel
                 bench = replace(bench, engine=SimulationEngine(simulator.name), simulator=(simulator, names))
 

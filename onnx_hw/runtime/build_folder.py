@@ -126,15 +126,15 @@ class BuildFolder:
                 shutil.rmtree(fresh, ignore_errors=True)
         return replace(entry, folder=place)
 
-    def write(self, name: str, text: str) -> None:
-        """Write a file of the folder, whole or not at all: an earlier one stays what it was.
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write a file of the folder, whole or not at all: an earlier one stays what it was. Texts become UTF-8.
 
         Raises:
             UserError: the folder cannot be written.
         """
         fresh, place = self.path / f".{name}.new", self.path / name
         try:
-            fresh.write_text(text, encoding="utf-8")
+            fresh.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
             os.replace(fresh, place)
         except OSError as error:
             raise cannot_write(place, error) from error

@@ -42,6 +42,43 @@ SampleSource = Path | Mapping[str, ArrayLike] | ArrayLike
 """Samples of a caller: a file or folder, arrays by graph input, or the array of the only input."""
 
 
+@dataclass(frozen=True)
+class SampleTypes:
+    """Facts of a model that samples are checked against.
+
+    Attributes:
+        inputs: inputs of the model as written.
+        batch: number of frames in a sample of the model as written.
+        classes: number of classes of the first output; None where it is unknown.
+    """
+
+    inputs: tuple[Value, ...]
+    batch: int = 1
+    classes: int | None = None
+
+    @classmethod
+    def of(cls, model: ReadModel) -> SampleTypes:
+        """Return the facts of a model."""
+        return cls(model.graph.inputs, model.frame.batch, classes_of(model.frame.model.graph.outputs))
+
+    def samples(self, given: SampleSource, source: str) -> Samples:
+        """Return the samples of a file, a folder or arrays.
+
+        Args:
+            source: name of arrays in errors.
+
+        Raises:
+            UserError: they do not fit; see ``check_samples`` and ``read_samples``.
+        """
+        if isinstance(given, Path):
+            return read_samples(given, self.inputs, frames_of_a_sample=self.batch, classes=self.classes)
+        return check_samples(given, self.inputs, frames_of_a_sample=self.batch, classes=self.classes, source=source)
+
+    def frames(self, samples: Samples) -> dict[str, np.ndarray]:
+        """Return samples as frames by graph input, (frames, *shape of one frame)."""
+        return split_samples(samples.arrays, self.batch)
+
+
 def input_data(inputs: SampleSource | None, calibration: SampleSource | None, model: ReadModel) -> InputData:
     """Return the frames that a caller gives, in files or as arrays, checked against the inputs of the model.
 
@@ -57,18 +94,12 @@ def input_data(inputs: SampleSource | None, calibration: SampleSource | None, mo
     Raises:
         UserError: all faults of both; see ``check_samples``, and ``read_samples`` for files.
     """
-    batch = model.frame.batch
-    classes = classes_of(model.frame.model.graph.outputs)
+    types = SampleTypes.of(model)
     problems: list[Problem] = []
 
     def checked(given: SampleSource | None, source: str) -> Samples | None:
-        values = model.graph.inputs
         try:
-            if given is None:
-                return None
-            if isinstance(given, Path):
-                return read_samples(given, values, frames_of_a_sample=batch, classes=classes)
-            return check_samples(given, values, frames_of_a_sample=batch, classes=classes, source=source)
+            return None if given is None else types.samples(given, source)
         except UserError as error:
             problems.extend(error.problems)
             return None
@@ -77,9 +108,9 @@ def input_data(inputs: SampleSource | None, calibration: SampleSource | None, mo
     if problems:
         raise UserError(*problems)
     return InputData(
-        None if of_inputs is None else split_samples(of_inputs.arrays, batch),
+        None if of_inputs is None else split_samples(of_inputs.arrays, types.batch),
         None if of_inputs is None else of_inputs.labels,
-        None if of_calibration is None else split_samples(of_calibration.arrays, batch),
+        None if of_calibration is None else split_samples(of_calibration.arrays, types.batch),
         None if of_calibration is None else of_calibration.labels,
         tuple(dict.fromkeys(note for samples in (of_inputs, of_calibration) if samples for note in samples.notes)),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onnx_hw import __version__
+from onnx_hw.assemble.design_file import FILE
 from onnx_hw.commands.build import build
 from onnx_hw.commands.verify import VerifyResult, verify
-from onnx_hw.ir import golden
+from onnx_hw.ir import golden, value_file
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.prove.circuit.prove import compile_simulator
 from onnx_hw.prove.circuit.sharded import WARM_UP_FRAMES, ShardBench, add_samples, prove_shards, shards_of
 from onnx_hw.runtime.options import SimulationEngine, Stalls, VerifyOptions
+from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.workers.executors import Workers
 from support.cli_runner import Instead, call
@@ -113,16 +116,78 @@ def test_of_many_frames_the_first_wrong_one_is_named_whoever_finds_it(
     assert sum(len(proven.shard.frames) for proven in right) >= 50
 
 
-def test_another_model_is_refused(built: Path, tmp_path: Path) -> None:
+def test_other_samples_are_refused(built: Path, tmp_path: Path) -> None:
+    for sha, told in (("0" * 64, "other contents"), (None, "does not exist any more")):
+        out = again(built, tmp_path / told)
+        report = json.loads((out / "report.json").read_text())
+        report["asked"]["options"]["inputs"] = str(built / "x.npz" if sha else tmp_path / "gone.npz")
+        report["asked"]["sha256"]["inputs"] = sha or ""
+        (out / "report.json").write_text(json.dumps(report))
+        with pytest.raises(UserError, match=told):
+            verify(VerifyOptions(folder=out))
+
+
+def test_neither_model_nor_calibration_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build of a float model, alone in its folder, takes samples without quantizing anything again."""
+    sketch = Sketch()
+    weights = np.random.default_rng(3).normal(0, 1, (4, 3)).astype(np.float32)
+    model = sketch.write(tmp_path / "small.onnx", (1, 4), sketch.node("MatMul", "x", sketch.constant(weights)), rank=2)
+    samples = np.random.default_rng(4).normal(0, 1, (9, 4))
+    np.savez(tmp_path / "c.npz", x=samples.astype(np.float32))
+    build(model, calibration=tmp_path / "c.npz", out=tmp_path / "out", stop_after=Stage.ASSEMBLE)
+    model.unlink()
+    (tmp_path / "c.npz").unlink()
+    monkeypatch.setattr("onnx_hw.quantization.quantize.quantize_model", None)
+    np.save(tmp_path / "new.npy", samples[:5])
+    progress = Silent()
+    options = VerifyOptions(folder=tmp_path / "out", inputs=tmp_path / "new.npy", engine="interpreted")
+    assert verify(options, progress).samples == 5
+    assert any("came as float64" in warning for warning in progress.warnings)
+    assert [running.stage for running in progress.stages] == [Stage.SCHEDULE, Stage.SIMULATE]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda path: path.unlink(), "it is not there"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-200]), "it is damaged"),
+        (lambda path: path.write_bytes(b""), "it is damaged"),
+        (lambda path: np.savez(path, value=np.zeros(1, object)), "it is damaged"),
+        (lambda path: np.savez(path, value=np.frombuffer(b"{}", np.uint8)), "it is damaged"),
+        (lambda path: changed(path, b"matmul:MatMul", b"matmul:MetMul"), "it is damaged"),
+        (lambda path: changed(path, b"assemble.design_file", b"runtime.stage.Stage."), "it is damaged"),
+        (lambda path: changed(path, f'"{__version__}"'.encode(), b'"0.1.0"'), "it is of onnx-hw 0.1.0"),
+        (lambda path: changed(path, b'"format":1', b'"format":0'), "it is of onnx-hw"),
+    ],
+)
+def test_a_damaged_or_older_file_is_a_sentence(
+    built: Path, tmp_path: Path, change: Callable[[Path], None], told: str
+) -> None:
     out = again(built, tmp_path)
-    report = json.loads((out / "report.json").read_text())
-    report["asked"]["sha256"]["model"] = "0" * 64
-    report["asked"]["options"]["inputs"] = str(tmp_path / "gone.npz")
-    (out / "report.json").write_text(json.dumps(report))
-    with pytest.raises(UserError) as caught:
+    change(out / FILE)
+    with pytest.raises(UserError, match=told) as caught:
         verify(VerifyOptions(folder=out))
-    told = [problem.message for problem in caught.value.problems]
-    assert "other contents" in told[0] and "does not exist any more" in told[1] and len(told) == 2
+    assert "build it again" in str(caught.value)
+
+
+def changed(path: Path, old: bytes, new: bytes) -> None:
+    """Write the file with other text in it, and the digest of that."""
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    text = arrays["value"].tobytes().replace(old, new)
+    assert text != arrays["value"].tobytes()
+    others = [arrays[f"a{k}"] for k in range(len(arrays) - 2)]
+    arrays["value"] = np.frombuffer(text, np.uint8)
+    arrays["sha256"] = np.frombuffer(value_file._digest(text, others), np.uint8)
+    np.savez(path, **arrays)
+
+
+def test_a_file_of_another_build_is_refused(built: Path, tmp_path: Path) -> None:
+    out = again(built, tmp_path)
+    build(built / "small.onnx", out=tmp_path / "other", stop_after=Stage.SCHEDULE, multipliers=1)
+    shutil.copy(tmp_path / "other" / FILE, out / FILE)
+    with pytest.raises(UserError, match="another one than that of the report"):
+        verify(VerifyOptions(folder=out))
 
 
 def test_another_design_is_refused(built: Path, tmp_path: Path) -> None:
@@ -130,7 +195,7 @@ def test_another_design_is_refused(built: Path, tmp_path: Path) -> None:
     report = json.loads((out / "report.json").read_text())
     report["digest"] = "0" * 64
     (out / "report.json").write_text(json.dumps(report))
-    with pytest.raises(UserError, match="made again, it is another one"):
+    with pytest.raises(UserError, match="another one than that of the report"):
         verify(VerifyOptions(folder=out, engine=SimulationEngine.INTERPRETED))
 
 
