@@ -37,11 +37,8 @@ def requantize(channels: int) -> Requantize:
     ("channels", "folding"),
     [
         (16, RequantizeFolding(1)),
-        (16, RequantizeFolding(1, 2)),
         (16, RequantizeFolding(4, 7)),
         (64, RequantizeFolding(1, 13)),
-        (128, RequantizeFolding(1, 13)),
-        (128, RequantizeFolding(8, 4)),
         (256, RequantizeFolding(1, 5)),
     ],
     ids=str,

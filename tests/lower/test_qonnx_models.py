@@ -25,7 +25,7 @@ NAMES = (
     "qonnx_tfc_w1a1",
     "qonnx_tfc_w2a2",
 )
-FRAMES = 10
+FRAMES = 4
 
 
 def frames_of(model: Model, given: np.ndarray) -> np.ndarray:

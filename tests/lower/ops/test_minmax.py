@@ -37,7 +37,7 @@ def extremum_of(network: Network, kind: str) -> bool:
     return any(getattr(node.operator, "kind", "") == kind.lower() for node in network.nodes)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=fresh_file_each_time)
+@settings(max_examples=4, deadline=None, suppress_health_check=fresh_file_each_time)
 @given(data=st.data())
 def test_of_tensors_with_scales_of_their_own(data: st.DataObject, tmp_path: Path) -> None:
     """Two or three of them, quantized or sums that are still exact."""
