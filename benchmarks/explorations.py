@@ -76,7 +76,7 @@ def times(asked: argparse.Namespace) -> None:
 
 def kills(asked: argparse.Namespace) -> None:
     """Killed at random moments and begun again; entries of the store tell what was made twice."""
-    dice, made = random.Random(asked.seed), Counter()
+    dice, made = random.Random(asked.seed), Counter[Any]()
     with tempfile.TemporaryDirectory() as there:
         began = time.monotonic()
         subprocess.run(explore(asked, Path(there), "--jobs", 2), check=True, capture_output=True)

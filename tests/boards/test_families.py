@@ -123,8 +123,11 @@ def test_what_is_comfortable_is_less_than_all(board: Board) -> None:
         assert (field == "dsp" or getattr(some, field) > 0) and getattr(some, field) <= getattr(most, field)
     assert target_budget(board, 3) == replace(some, mac_lanes=3, dsp=most.dsp, in_logic=True)
     shared = board.cells.logic
-    assert (some.logic, most.logic) == (None, None) if not shared else some.logic < most.logic < shared
-    assert shared or most.lut < board.cells.lut
+    if not shared:
+        assert (some.logic, most.logic) == (None, None)
+    else:
+        assert some.logic is not None and most.logic is not None and some.logic < most.logic < shared
+    assert shared or most.lut < board.cells.lut  # type: ignore[operator]
 
 
 @every_board

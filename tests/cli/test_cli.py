@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -85,7 +86,7 @@ def test_an_old_name_of_an_option_gives_the_new_one(command, old, new):
 
 def test_every_command_and_option_has_a_heading():
     assert sorted(name for names in COMMAND_GROUPS.values() for name in names) == sorted(main.commands)
-    headings = {}
+    headings: dict[Any, Any] = {}
     for command in main.commands.values():
         for option in command.get_params(click.Context(command)):
             if isinstance(option, click.Option):

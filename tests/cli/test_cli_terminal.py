@@ -55,7 +55,7 @@ def test_a_log_is_shown_while_it_grows(capsys, tmp_path):
         if "one" in str(parts[0]):
             seen.set()
 
-    terminal.err.print = noticed
+    terminal.err.print = noticed  # type: ignore[method-assign]
     with terminal.stage(Stage.SYNTHESIZE) as running:
         running.log = log  # named before it is written
         log.write_text("one\ntw")

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_every_board_has_its_command() -> None:
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
 def test_the_loader_is_the_platform_s(board: LinkedBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where its author names one; openFPGALoader knows many a board that was written for another program."""
-    called = []
+    called: list[Any] = []
     monkeypatch.setattr("subprocess.check_call", called.append)
 
     class Products:

@@ -25,7 +25,7 @@ def functions(draw: st.DrawFn) -> Steps:
     slopes = draw(st.lists(times, min_size=1, max_size=3))
     halves = draw(st.lists(st.integers(-99, 99), min_size=len(slopes), max_size=len(slopes)))
     return steps(
-        [base * slope for slope in slopes],
+        [base * slope for slope in slopes],  # type: ignore[operator]
         [Fraction(half, 2) for half in halves],
         Grid.over(Int(draw(st.sampled_from([1, 2, 4, 8])), signed=False), zero_point=draw(st.integers(-2, 2))),
         first=-draw(st.integers(0, reach)),

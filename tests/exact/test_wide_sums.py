@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ Ranges = tuple[tuple[int, int], tuple[int, int]]
 def next_to_steps(line: Line, ranges: Ranges, grid: Grid, rng: np.random.Generator, count: int) -> np.ndarray:
     """(pairs, 2): for values a and levels that are drawn, the b on both sides of the step."""
     (p, q), offset = line
-    found = []
+    found: list[Any] = []
     while len(found) < count:
         a, level = int(rng.integers(ranges[0][0], ranges[0][1] + 1)), int(rng.integers(grid.low + 1, grid.high + 1))
         edge = grid.real(level, 0) - grid.step[0] / 2

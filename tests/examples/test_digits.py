@@ -42,7 +42,7 @@ def test_both_models_agree_on_every_image():
 def test_no_test_image_was_seen_in_calibration():
     with np.load(DIGITS / "digits_test.npz") as test, np.load(DIGITS / "digits_calibration.npz") as calibration:
         seen = {image.tobytes() for image in calibration["image"]}
-        assert len(seen) == int(re.search(r"(\d+) training images", README)[1])
+        assert len(seen) == int(re.search(r"(\d+) training images", README)[1])  # type: ignore[index]
         assert not any(image.tobytes() in seen for image in test["image"])
 
 

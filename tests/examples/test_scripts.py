@@ -73,7 +73,7 @@ def test_notebook_with_torch(capsys: pytest.CaptureFixture[str]) -> None:
     for code in cells():
         exec(code, names)
     assert names["build"].report.accuracy.circuit > 0.9 and names["build"].bitstream is not None
-    assert float(re.search(r"([\d.]+)% of the test images", capsys.readouterr().out)[1]) > 90
+    assert float(re.search(r"([\d.]+)% of the test images", capsys.readouterr().out)[1]) > 90  # type: ignore[index]
 
 
 def test_the_first_page_has_the_script() -> None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def residual():
 
 @pytest.fixture(scope="module")
 def emitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place, told = tmp_path_factory.mktemp("emitted"), {}
+    place, told = tmp_path_factory.mktemp("emitted"), dict[Any, Any]()
     with opened(place) as folder:
         export_folders.write(folder, told.__setitem__, residual())
     assert told == {"verilog": "verilog/sketch_core.v", "cocotb": "cocotb"}

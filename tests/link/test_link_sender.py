@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth.sim import Simulator
 
 from onnx_hw_link.link import FromChip, Link, LinkPort
@@ -53,7 +55,7 @@ def test_what_is_missing_is_told_at_once_and_once() -> None:
 
 def test_a_place_is_given_back_by_an_acknowledgement_alone() -> None:
     """``acked`` is what the wire last held there: it says nothing before the packet around it is known to be right."""
-    sender, taken, counts = LinkSender(LINK), [], []
+    sender, taken, counts = LinkSender(LINK), list[Any](), list[Any]()
 
     async def fill(context) -> None:  # type: ignore[no-untyped-def]  # Amaranth does not name its type
         before = len(taken)

@@ -15,7 +15,7 @@ from onnx_hw.ir.mac_counts import macs_in_hardware
 from onnx_hw.ir.network import Network
 from onnx_hw.ir.verify_network import faults_of_network
 from onnx_hw.lower.lower_model import import_model
-from onnx_hw.messages.errors import UserError
+from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
 from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.graph.model import Model as OnnxModel
@@ -46,7 +46,7 @@ class Sketched:
         self.node = helper.make_node(product.op_type, names, results, NAME, domain=product.domain, **product.attributes)
         self.nodes = [self.node]
         self.output = "y0"
-        for name, array in (("scale", np.float32(0.05)), ("zero", np.uint8(7))):
+        for name, array in (("scale", np.float32(0.05)), ("zero", np.uint8(7))):  # type: ignore[assignment]
             self.constants.append(numpy_helper.from_array(np.asarray(array), name))
 
     def relu(self, source: str, result: str) -> list[onnx.NodeProto]:
@@ -114,7 +114,8 @@ def test_a_product_of_constants_is_in_hardware_or_refused(key, tmp_path):
 
 def in_hardware(model, folder):
     """Whether the product is; else it is refused and named."""
-    network, problems = None, ()
+    network = None
+    problems: tuple[Problem, ...] = ()
     try:
         network = model.network(folder)
     except UserError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def in_double(model: Model, frame: Mapping[str, np.ndarray]) -> dict[str, np.nda
 def assert_golden_is_the_reference(model: Model, network: Network, frames: np.ndarray) -> int:
     """On every quantizer of data and every output; returns how many quantizers that were."""
     constant = set(model.graph.constants)
-    quantizers = []
+    quantizers: list[Any] = []
     for node in model.graph.nodes:
         if set(node.inputs) <= constant:
             constant.update(node.outputs)

@@ -6,6 +6,7 @@ All cases run in one test each, since collecting them takes longer than running 
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_inferred_types_are_those_of_the_computed_values(models):
         graph = model.graph
         feeds = {v.name: plain(x) for v, x in zip(graph.inputs, case.data_sets[0][0], strict=True)}
         types = infer_graph(_undeclared(graph), {}, [])
-        actual = {}
+        actual: dict[Any, Any] = {}
         evaluate(graph, check_feeds(graph, feeds), [v.name for v in graph.outputs], observe=actual.__setitem__)
         for node in graph.nodes:
             for name in node.outputs:

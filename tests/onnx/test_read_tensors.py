@@ -54,7 +54,7 @@ def test_every_pattern_of_a_narrow_type(name):
     """All codes, with the values that ml_dtypes gives them, NaN and the sign of zero included."""
     element = BY_NAME[name]
     codes = np.arange(1 << element.bits, dtype=element.wire)
-    ours, theirs = element.decode(codes), codes.view(NARROW[name]).astype(element.dtype)
+    ours, theirs = element.decode(codes), codes.view(NARROW[name]).astype(element.dtype)  # type: ignore[misc]
     assert ours.dtype == element.dtype
     np.testing.assert_array_equal(ours, theirs)
     numbers = ~np.isnan(theirs) if element.is_float else slice(None)

@@ -1,6 +1,7 @@
 """The reference engine: what it is fed, what it returns, what it says about mistakes, and the real models."""
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,14 +39,14 @@ def test_outputs_inner_values_and_observer(chain):
     x = np.array([[-3, 4]], np.float32)
     assert run(chain, {"x": x})["y"].tolist() == [[0, 6]]
     assert run(chain, {"x": x}, outputs=["sum", "c"])["sum"].tolist() == [[-2, 6]]
-    seen = {}
+    seen: dict[Any, Any] = {}
     run(chain, {"x": x}, observe=seen.__setitem__)
     assert list(seen) == ["x", "sum", "y"]
     assert seen["sum"].tolist() == [[-2, 6]]
 
 
 def test_only_what_is_wanted_is_computed(chain):
-    seen = {}
+    seen: dict[str, Any] = {}
     run(chain, {"x": np.zeros((1, 2), np.float32)}, outputs=["sum"], observe=seen.__setitem__)
     assert list(seen) == ["x", "sum"]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def type_name(text: str) -> str:
 
 def render(schemas) -> str:
     """The whole table."""
-    lines, sets, body = [HEADER], {}, []
+    lines, sets, body = [HEADER], dict[Any, Any](), list[Any]()
     for domain in sorted({schema.domain for schema in schemas}):
         if domain:
             body.append(f"\ndomain {domain}")

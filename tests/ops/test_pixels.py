@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -177,7 +178,7 @@ KERNELS = np.random.default_rng(0).integers(-8, 8, (4, 2, 3))
 )
 def test_windows_side_by_side(operator: Window | Pool | Depthwise) -> None:
     """All numbers of pixels that are legal, in and out; the last ones of a row ragged on either side, or on both."""
-    found, (_, columns, _) = set(), operator.operand.shape
+    found, (_, columns, _) = set[Any](), operator.operand.shape
     for pair in product(range(1, columns + 1), range(1, operator.sliding.output[1] + 1)):
         folding = operator.folding_type(2, 2, *pair)
         whole_row = pair[1] == operator.sliding.output[1]

@@ -49,7 +49,7 @@ def requantizers(draw: st.DrawFn) -> tuple[Requantize, Folding]:
         Grid.over(dtype, zero_point=draw(st.integers(dtype.min, dtype.max))).within(low, high),
     )
     steps = 1 if kind in (ByTable, ByThresholds) else draw(st.integers(1, operator.most_steps))
-    wide, several, tile = draw(cuts(operand))
+    wide, several, tile = draw(cuts(operand))  # type: ignore[assignment]
     folding = RequantizeFolding(wide, steps, *draw(st.sampled_from([(1, 0), (several, 0), (several, tile)])))
     return operator, replace(folding, tile=0) if "tiles" in operator.illegal(folding) else folding
 

@@ -20,13 +20,14 @@ matmuls = core_tests.load("matmul").matmuls
 def test_words_of_a_matmul(drawn: tuple[MatMul, MatMulFolding]) -> None:
     """For each group, for each beat: results outside, inputs inside."""
     matmul, folding = drawn
-    outputs, inputs = matmul.weights.shape
+    weights = matmul.constants
+    outputs, inputs = weights.shape
     rows, expected = min(folding.out_lanes, outputs), []
     for first in range(0, outputs, rows):
         for beat in range(0, inputs, folding.in_lanes):
             places = product(range(first, first + rows), range(beat, beat + folding.in_lanes))
-            expected.append([int(matmul.weights[at]) if at[0] < outputs and at[1] < inputs else 0 for at in places])
-    assert matmul.weight_words(folding).to_beats(matmul.weights[None, None]).tolist() == expected
+            expected.append([int(weights[at]) if at[0] < outputs and at[1] < inputs else 0 for at in places])
+    assert matmul.weight_words(folding).to_beats(weights[None, None]).tolist() == expected
 
 
 @many

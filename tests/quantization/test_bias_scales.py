@@ -60,6 +60,6 @@ def test_a_bias_is_added_to_the_sums_as_an_integer(tmp_path: Path, operator: str
     requantize, product = requantizer(flow.quantize(model))
     for channel in range(channels):
         slope = alpha * Fraction(float(given)) * Fraction(float(wanted[channel]))
-        sums = int(product.weights[channel].astype(np.int64).sum())
+        sums = int(product.weights[channel].astype(np.int64).sum())  # type: ignore[index]
         assert requantize.slope[channel] == slope
         assert requantize.offset[channel] == slope * (int(bias[channel]) - int(zero) * sums)

@@ -92,5 +92,5 @@ def test_integers_of_the_model_are_not_replaced_by_fewer(tmp_path: Path, wide: i
         network = flow.quantize(model, frames)
         (add,) = (node.operator for node in network.nodes if isinstance(node.operator, Add))
         assert sorted(operand.dtype.bits for operand in add.operands()) == [8, 16]
-        (total,) = (node for node in network.nodes if isinstance(node.operator, Staircase))
+        (total,) = (node for node in network.nodes if isinstance(node.operator, Staircase))  # type: ignore[assignment]
         assert isinstance(total.operator.circuit, MultiplyAddShift) and total.operator.result_type == Int(16)

@@ -97,6 +97,6 @@ def test_the_page_shows_confusions_and_lost_samples():
     said = words(text)
     assert "sample 230 class 0, integers say 1" in said and "lose 2 that the model gets right" in said
     assert "0 178 2 180 100.0 % 98.9 %" in said and "1 6 174 180 96.1 % 96.7 %" in said
-    many = replace(FULL.accuracy, confusion=(), classes=FULL.accuracy.classes[::-1] * 30)
+    many = replace(FULL.accuracy, confusion=(), classes=FULL.accuracy.classes[::-1] * 30)  # type: ignore[type-var]
     shown = words(page(replace(FULL, accuracy=many)))
     assert "The 20 classes that the integers get worst" in shown and shown.count("96.1 % 96.7 %") == 20

@@ -17,7 +17,7 @@ from onnx_hw.report.html.dataflow_graph import dataflow_graph
 from onnx_hw.report.html.page import notebook, outline, page, verdict
 from onnx_hw.report.model import Report
 from support.page_checks import check_page, data_of, words
-from support.sample_report import FAST_LINK, FULL, SLOW_LINK
+from support.sample_report import DESIGN, FAST_LINK, FULL, SLOW_LINK, SYNTHESIS
 
 HOSTILE = "<b>&\"'</script><img src='http://x'>\x1b[2J\u202e{{ 7 * 6 }}"
 
@@ -77,7 +77,7 @@ def test_names_in_a_failure_are_code_and_nothing_is_said_twice():
 
 
 def test_the_verdict():
-    slow = replace(FULL.synthesis, fmax_mhz=71.2, timing_met=False, critical_path=("conv1: total", "conv2: sum"))
+    slow = replace(SYNTHESIS, fmax_mhz=71.2, timing_met=False, critical_path=("conv1: total", "conv2: sum"))
     missed = replace(FULL, synthesis=slow)
     assert "the slowest path leads from conv1: total to conv2: sum" in words(checked(missed))
     assert (verdict(missed).kind, verdict(missed).sentence) == ("bad", "The circuit reaches 71.2 MHz, not 80 MHz")
@@ -94,8 +94,8 @@ def test_the_verdict():
 
 
 def test_names_are_words_and_nothing_else():
-    core = replace(FULL.design.nodes[0], name=HOSTILE, outputs=(HOSTILE,), origin=(HOSTILE,))
-    design = replace(FULL.design, nodes=(core,), fifos=(replace(FULL.design.fifos[0], edge=HOSTILE),))
+    core = replace(DESIGN.nodes[0], name=HOSTILE, outputs=(HOSTILE,), origin=(HOSTILE,))
+    design = replace(DESIGN, nodes=(core,), fifos=(replace(DESIGN.fifos[0], edge=HOSTILE),))
     text = checked(replace(FULL, design=design, model=replace(FULL.model, name=HOSTILE, notes=(HOSTILE,))))
     assert not any(part in text for part in ("<b>&", "\x1b", "\u202e"))
     assert words(text).count("<b>&\"'</script>") >= 4 and "{{ 7 * 6 }}" in words(text)
@@ -117,10 +117,10 @@ def test_streams_of_the_graph_join_the_nodes_that_share_a_tensor():
         for k in range(draw.randint(1, 12)):
             outputs = tuple(f"t{k}.{j}" for j in range(draw.randint(1, 2)))
             inputs = tuple(draw.sample(tensors, draw.randint(1, min(2, len(tensors)))))
-            cores.append(replace(FULL.design.nodes[0], name=f"core{k}", inputs=inputs, outputs=outputs))
+            cores.append(replace(DESIGN.nodes[0], name=f"core{k}", inputs=inputs, outputs=outputs))
             tensors += outputs
-        fifos = tuple(replace(FULL.design.fifos[0], edge=tensor, depth=n) for n, tensor in enumerate(tensors))
-        graph = dataflow_graph(replace(FULL.design, nodes=tuple(cores), fifos=fifos), ())
+        fifos = tuple(replace(DESIGN.fifos[0], edge=tensor, depth=n) for n, tensor in enumerate(tensors))
+        graph = dataflow_graph(replace(DESIGN, nodes=tuple(cores), fifos=fifos), ())
         names = {node.identifier: node.name for node in graph.nodes}
         assert len(names) == len(graph.nodes)
         makers = {tensor: core.name for core in cores for tensor in core.outputs}

@@ -14,7 +14,7 @@ from onnx_hw.cli.show.board_table import board_table
 from onnx_hw.cli.show.report_tables import bar, summary, verdict
 from onnx_hw.report.collect.sections import describe_board
 from onnx_hw.report.model import Report, Serial
-from support.sample_report import FAST_LINK, FULL, SLOW_LINK
+from support.sample_report import DESIGN, FAST_LINK, FULL, SLOW_LINK, SYNTHESIS
 
 
 def shown(what, width=100, terminal=False):
@@ -63,12 +63,12 @@ def test_an_early_stop_shows_what_there_is():
 
 
 def test_what_was_asked_for_is_told_beside_what_came_of_it():
-    asked = replace(FULL, design=replace(FULL.design, frames_per_second_asked=60_000.0))
+    asked = replace(FULL, design=replace(DESIGN, frames_per_second_asked=60_000.0))
     assert " speed      69,444 frames/s (60,000 asked), first result" in shown(summary(asked, Path("out")))
 
 
 def test_missed_timing_is_a_verdict():
-    missed = replace(FULL.synthesis, fmax_mhz=71.24, timing_met=False)
+    missed = replace(SYNTHESIS, fmax_mhz=71.24, timing_met=False)
     assert shown(verdict(missed)) == " clock      71.2 MHz, FAIL at 80 MHz\n"
 
 
@@ -79,8 +79,8 @@ def test_bars():
 
 
 def test_names_with_brackets_are_not_markup():
-    core = replace(FULL.design.nodes[0], name="conv[red]")
-    text = shown(summary(replace(FULL, design=replace(FULL.design, nodes=(core,))), Path("[bold]")))
+    core = replace(DESIGN.nodes[0], name="conv[red]")
+    text = shown(summary(replace(FULL, design=replace(DESIGN, nodes=(core,))), Path("[bold]")))
     assert "conv[red]" in text
     assert "[bold]/top.bit" in text
 
@@ -90,11 +90,11 @@ GLUED = "model/activation/Relu;model/batch_normalization/FusedBatchNormV3;model/
 
 def long_report():
     """Cores named as exporters name them, with numbers as large as they become."""
-    big = replace(FULL.design.nodes[0], cycles=12_345_678, lut=34_904, dsp=128)
+    big = replace(DESIGN.nodes[0], cycles=12_345_678, lut=34_904, dsp=128)
     names = (GLUED, f"{GLUED}_1", "gearbox conv1·16", "画像/畳み込み層の名前がとても長い場合", "x\x1b[2Jy")
     cores = tuple(replace(big, name=name, operator="requantize") for name in names)
     files = {"bitstream": "top.bit", "report": "report.json"}
-    return replace(FULL, design=replace(FULL.design, nodes=cores, frames_per_second_asked=60_000.0), files=files)
+    return replace(FULL, design=replace(DESIGN, nodes=cores, frames_per_second_asked=60_000.0), files=files)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
@@ -159,7 +159,7 @@ def test_speed_is_what_the_link_delivers_before_what_the_circuit_could():
 @pytest.mark.parametrize("outcome", ["early", "missed", "met", "verilog", "shell", "unmade"])
 def test_the_last_line_says_what_to_do_next(outcome):
     early = replace(FULL, files={"report": "report.json"}, synthesis=None)
-    missed = replace(FULL, synthesis=replace(FULL.synthesis, fmax_mhz=71.2, timing_met=False))
+    missed = replace(FULL, synthesis=replace(SYNTHESIS, fmax_mhz=71.2, timing_met=False))
     unmade = replace(early, board=describe_board(onnx_hw_boards.board("verilog_spi")))
     verilog, shell = (replace(unmade, files={folder: f"{folder}/x.v"}) for folder in ("verilog", "shell"))
     told = {

@@ -94,7 +94,7 @@ def test_sounds(tmp_path: Path, width: int, shape: tuple[int | None, ...]) -> No
     found = read_samples(tmp_path, [Value("x", "float", shape)])
     sizes = [size for size in shape if size not in (1, None)]
     wanted = stored.transpose(0, 2, 1) if sizes == [2, 6] else stored
-    wanted = (wanted / limit).astype(np.float32).reshape(2, *(size or 1 for size in shape))
+    wanted = (wanted / limit).astype(np.float32).reshape(2, *(size or 1 for size in shape))  # type: ignore[assignment]
     assert found.count == 2 and np.array_equal(found.arrays["x"], wanted)
     (tmp_path / "samples.toml").write_text("scale = [2, 3]\noffset = -1.0")
     each = np.array([[2], [3]]) if sizes == [2, 6] else np.array([2, 3])

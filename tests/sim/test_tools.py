@@ -11,6 +11,7 @@ import threading
 import time
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -277,7 +278,7 @@ def test_ctrl_c_ends_every_child(tmp_path: Path) -> None:
 def test_ctrl_c_at_the_worst_moment(moment: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Interrupt when a program has begun and is not yet recorded, and while ``Popen`` holds its lock."""
     whose = process if moment == "_start" else subprocess.Popen
-    usual, passed = getattr(whose, moment), []
+    usual, passed = getattr(whose, moment), list[Any]()
 
     def interrupted(*arguments: object) -> object:
         result = usual(*arguments)

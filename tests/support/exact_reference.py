@@ -222,7 +222,7 @@ OPERATORS: dict[str, Callable[..., np.ndarray]] = {
     "Neg": np.negative,
     "Pad": pad,
     "QuantizeLinear": quantize,
-    "Relu": lambda x: np.maximum(x, Fraction(0)),
+    "Relu": lambda x: np.maximum(x, Fraction(0)),  # type: ignore[call-overload]
     "Reshape": reshape,
     "Squeeze": lambda x, axes: x.squeeze(tuple(int(a) for a in axes)),
     "Sub": lambda a, b: a - b,

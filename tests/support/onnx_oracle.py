@@ -46,7 +46,7 @@ def write(
 def random_frames(model: Model, count: int = 3, spread: float = 2.5) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(1)
     return {
-        value.name: generator.uniform(-spread, spread, (count, *value.shape)).astype(np.float32)  # type: ignore[arg-type]
+        value.name: generator.uniform(-spread, spread, (count, *value.shape)).astype(np.float32)  # type: ignore[arg-type, misc]
         for value in model.graph.inputs
     }
 

@@ -17,7 +17,7 @@ def words(text: str) -> str:
     body = re.sub(r'<script type="application/json".*?</script>', "", body, flags=re.DOTALL)
     found: list[str] = []
     parser = HTMLParser()
-    parser.handle_data = found.append  # type: ignore[method-assign]
+    parser.handle_data = found.append  # type: ignore[assignment, method-assign]
     parser.feed(body)
     return " ".join(" ".join(found).split())
 

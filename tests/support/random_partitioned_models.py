@@ -64,7 +64,7 @@ class Cut:
 
     def embedded(self) -> None:
         """Rows of quantized weights, looked up."""
-        self.inputs["ids"] = (TensorProto.INT64, (1, CHANNELS * HEIGHT))
+        self.inputs["ids"] = (TensorProto.INT64, (1, CHANNELS * HEIGHT))  # type: ignore[assignment]
         rows = self.random.integers(-128, 128, (WORDS, WIDTH)).astype(np.int8)
         scale = np.float32(2**-3) if self.yes() else np.float32([2**-3, 2**-4, 1, 2**-2, 2**-5])
         table = self.sketch.dequantized(rows, scale, axis=0)
@@ -73,7 +73,7 @@ class Cut:
 
     def scaled(self) -> None:
         """By a graph input that is one number."""
-        self.inputs["s"] = (TensorProto.FLOAT, ())
+        self.inputs["s"] = (TensorProto.FLOAT, ())  # type: ignore[assignment]
         self.host.append(self.node("Mul", self.one_of(self.host), "s"))
 
     def stretched(self) -> None:
@@ -127,9 +127,9 @@ class Cut:
     def layer(self) -> None:
         weights = self.random.integers(-9, 10, (CHANNELS, CHANNELS, 1, 1)).astype(np.int8)
         if self.quantized:
-            weights = self.sketch.dequantized(weights, np.float32(2**-3))
+            weights = self.sketch.dequantized(weights, np.float32(2**-3))  # type: ignore[assignment]
         else:
-            weights = self.sketch.constant((weights / 8).astype(np.float32))
+            weights = self.sketch.constant((weights / 8).astype(np.float32))  # type: ignore[assignment]
         sums = self.node("Conv", self.one_of(self.hard), weights)
         sums = self.node("Relu", sums) if self.yes(0.3) else sums
         self.hard.append(self.through_integers(sums))

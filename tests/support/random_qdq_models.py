@@ -73,7 +73,7 @@ class Drawing:
             if kind == "Relu":
                 self.value = self.sketch.node("Relu", self.value)
                 continue
-            low, high = sorted(np.float32(self.generator.normal(0, spread, 2)))
+            low, high = sorted(np.float32(self.generator.normal(0, spread, 2)))  # type: ignore[call-overload]
             given = [self.sketch.constant(low), self.sketch.constant(high)]
             if kind != "Clip":
                 given = given[:1] if kind == "lower bound" else ["", given[1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -56,7 +57,8 @@ def shuffled(x: np.ndarray, groups: int) -> np.ndarray:
 
 
 def padded(x: np.ndarray, widths: tuple[tuple[int, int], ...], mode: str) -> np.ndarray:
-    return np.pad(x, widths, constant_values=-1) if mode == "constant" else np.pad(x, widths, mode=mode)
+    how: dict[str, Any] = {"constant_values": -1} if mode == "constant" else {"mode": mode}
+    return np.pad(x, widths, **how)
 
 
 X = positions(IMAGE)

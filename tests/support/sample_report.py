@@ -148,3 +148,6 @@ FULL = Report(
 SLOW_LINK = Serial(10**6, 64, 10, 1316.0, "link", 1316.0)
 FAST_LINK = Serial(10**8, 64, 10, 131_600.0, "circuit", 69_444.4)
 """Links of ``FULL`` on a board that has one."""
+
+assert FULL.design is not None and FULL.synthesis is not None
+DESIGN, SYNTHESIS = FULL.design, FULL.synthesis

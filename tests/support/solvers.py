@@ -27,4 +27,4 @@ def assert_solvers_agree(design: Design, seed: int, interval: int) -> None:
     assert native.waits == defined.waits
     for found, wanted in ((native.fires, defined.fires), (native.sinks, defined.sinks)):
         assert found.keys() == wanted.keys()
-        assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+        assert all(np.array_equal(found[name], wanted[name]) for name in wanted)  # type: ignore[index]

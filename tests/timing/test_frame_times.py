@@ -113,7 +113,8 @@ def line(rows: int, latency: int, pads: int = 0) -> Design:
     x = sketch.input("x", Tensor((rows, 5, 1), Int(8)))
     for name in ("near", "b", "c", "end"):
         lanes = sketch.tensors[x].channels
-        operator, folding = Fork(sketch.tensors[x], 1), (lanes, lanes)
+        operator: Fork | Window = Fork(sketch.tensors[x], 1)
+        folding = (lanes, lanes)
         if pads and name == "c":
             operator, folding = Window(sketch.tensors[x], (pads + 1, 1), pads=(pads, 0, pads, 0)), (1, pads + 1)
         (x,) = sketch.add(name, operator, [x], folding, 1)

@@ -6,6 +6,7 @@ So one solution with the latest offers that a memory may make bounds every frame
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -53,7 +54,8 @@ def test_nothing_happens_earlier(design: Design, seed: int, most: int) -> None:
         ready[tensor] = trace & (generator.random(len(trace)) < generator.choice([1, 0.8, 0.3]))
     before = predict(design, FRAMES + 1, offers=stall.offers, ready=stall.ready)
     after = predict(design, FRAMES + 1, offers=offers, ready=ready)
-    for early, late in ((before.fires, after.fires), (before.sinks, after.sinks)):
+    kinds: list[tuple[Any, Any]] = [(before.fires, after.fires), (before.sinks, after.sinks)]
+    for early, late in kinds:
         for name in early:
             assert len(early[name]) == len(late[name]), "whether it comes to a stop does not depend on time"
             assert (early[name] <= late[name]).all(), name

@@ -158,7 +158,7 @@ def cycles_per_frame(design: Design) -> float:
 def most_pushes(operator: Operator, folding: Folding, cycles: int) -> int:
     """In any so many consecutive cycles, while every cycle fires."""
     engine = operator.schedule(folding).engines[-1]
-    pushes = np.asarray(*engine.pushes.values())
+    pushes = np.asarray(*engine.pushes.values())  # type: ignore[call-overload]
     repeats = cycles // engine.operations + 2
     times = (np.arange(repeats)[:, None] * engine.operations + pushes[None, :]).reshape(-1)
     return int(np.max(np.searchsorted(times, times + cycles) - np.arange(len(times))))

@@ -43,7 +43,7 @@ def cluster(
 
     with ExitStack() as stack:
         running = [begin("scheduler", "--port", "0", "--host", "127.0.0.1", "--no-dashboard", "--no-show")]
-        stack.callback(lambda: [each.kill() for each in running] and [each.wait() for each in running])  # type: ignore[func-returns-value]
+        stack.callback(lambda: [each.kill() for each in running] and [each.wait() for each in running])  # type: ignore[func-returns-value, misc]
         for number, version in enumerate(versions):
             own = fake_tools.environment(place / f"log{number}", seconds, version)
             own |= {"HOME": str(place / f"home{number}"), "ONNX_HW_STORE": str(place / f"store{number}")}

@@ -101,7 +101,7 @@ def test_every_pair_of_integers(
     exact = p * (pairs[0] - zeros[0]).astype(object) + q * (pairs[1] - zeros[1]).astype(object)
     if bound:
         exact = np.maximum(exact, -3 / step * common if bound == "Clip" else 0)
-        exact = np.minimum(exact, 6 / step * common) if bound == "Clip" else exact
+        exact = np.minimum(exact, 6 / step * common) if bound == "Clip" else exact  # type: ignore[call-overload]
     rounded = np.array([round(Fraction(v) / common) for v in exact.ravel()]).reshape(256, 256)
     assert np.array_equal(found, np.clip(rounded + zeros[2], -128, 127))
 

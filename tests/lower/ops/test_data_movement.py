@@ -66,7 +66,7 @@ def test_moves_before_a_convolution(tmp_path: Path, move: str) -> None:
     sketch = Sketch(opset=18)
     moved = MOVES[move](sketch, sketch.through_integers("x", 0.03125, -5))
     model = flow.read(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, moved))
-    channels = model.graph.values[moved].shape[1]
+    channels = model.graph.values[moved].shape[1]  # type: ignore[index]
     y = convolved(sketch, sketch.through_integers(moved, 0.03125, -5), channels)
     network = assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y), 0.03125)
     assert_circuit_agrees(network)

@@ -71,7 +71,7 @@ def test_a_batch_gives_what_its_frames_give(tmp_path: Path, seed: int) -> None:
     batch = 2 + seed
     many, one = network(batch, seed, tmp_path), network(1, seed, tmp_path)
     (x,) = flow.read(one).graph.inputs
-    frames = np.random.default_rng(seed).normal(0, 1, (2 * batch, *x.shape)).astype(np.float32)
+    frames = np.random.default_rng(seed).normal(0, 1, (2 * batch, *x.shape)).astype(np.float32)  # type: ignore[misc]
     batched = tmp_path / "batched.npz"
     np.savez(batched, x=frames.reshape(2, batch, *frames.shape[2:]))
     single = tmp_path / "single.npz"
@@ -88,7 +88,7 @@ def labelled(folder: Path, count: int) -> tuple[Path, Path]:
     """(a network of three frames, two samples for it with so many labels)."""
     path, samples = network(3, 0, folder), folder / "samples.npz"
     (x,) = flow.read(path).graph.inputs
-    numbers = np.random.default_rng(1).normal(size=(2, *x.shape)).astype(np.float32)
+    numbers = np.random.default_rng(1).normal(size=(2, *x.shape)).astype(np.float32)  # type: ignore[misc]
     np.savez(samples, x=numbers, labels=np.arange(count) % 5)
     return path, samples
 

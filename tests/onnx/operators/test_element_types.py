@@ -1,5 +1,7 @@
 """Element types that numpy lacks: how they come in and go out, and how numbers are rounded to them."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -43,7 +45,7 @@ def test_bfloat16_is_rounded_after_each_operator():
     add = Node("", "Add", "", 17, ("x", "x"), ("s",), {}, "")
     again = Node("", "Add", "", 17, ("s", "x"), ("y",), {}, "")
     x = f(1.0078125, 3)
-    seen = {}
+    seen: dict[Any, Any] = {}
     y = run(graph("bfloat16", add, again), {"x": x}, observe=seen.__setitem__)["y"]
     assert y.dtype == np.float32
     assert y.tolist() == [3.03125, 9]  # 3.0234375 rounded

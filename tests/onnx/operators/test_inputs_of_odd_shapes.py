@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ MOST = 2000
 
 def _first_cases():
     """The smallest case of every operator that takes tensors of numbers alone, as (node, arrays)."""
-    found = {}
+    found: dict[Any, Any] = {}
     for case in node_cases():
         graph = case.model.graph
         inner = any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in graph.node[0].attribute)

@@ -34,7 +34,7 @@ def arguments(operator: OnnxOperator) -> Iterator[Numbers]:
     try:
         schema = onnx.defs.get_schema(operator.op_type, operator.since, operator.domain)
     except onnx.defs.SchemaError:
-        yield from candidates
+        yield from candidates  # type: ignore[misc]
         return
     for numbers in candidates:
         formal = [schema.inputs[min(k, len(schema.inputs) - 1)] for k in range(len(numbers))]
@@ -45,7 +45,7 @@ def arguments(operator: OnnxOperator) -> Iterator[Numbers]:
             name in of.types and chosen.setdefault(of.type_str, name) == name
             for name, of in zip(names, formal, strict=True)
         ):
-            yield numbers
+            yield numbers  # type: ignore[misc]
 
 
 def promised(operator: OnnxOperator, node: Node, numbers: Numbers) -> TensorType | None:

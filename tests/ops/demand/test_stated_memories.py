@@ -221,7 +221,7 @@ def test_words_that_may_be_block_ram_are_read_by_a_clock_there(operator: type) -
         Gearbox: lambda: (Gearbox(image), GearboxFolding(2, 4)),
         Reduce: lambda: (Reduce(image, "sum"), EvenFolding(1)),
         Regroup: lambda: (Regroup(image), RegroupFolding(1, 1, 2)),
-    }[operator]()
+    }[operator]()  # type: ignore[index]
     read = re.compile(r"  cell \$memrd_v2 .*?\n  end\n", re.S)
     for family, at_once in ((ICE40_UP, False), (ECP5, True), (GOWIN, True)):
         ports = read.findall(to_rtlil(core.core(folding, {"o": 1}), Target(family.primitives())))

@@ -84,7 +84,7 @@ def test_a_sum_without_its_highest_bit_passes_samples_but_not_the_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: type, core: str
 ) -> None:
     """A sum that lacks its highest bit passes samples, and is seen at the ends."""
-    begin = module.__init__
+    begin = module.__init__  # type: ignore[misc]
 
     def narrow(self: Any, *arguments: Any, **named: Any) -> None:
         begin(self, *arguments, **named)

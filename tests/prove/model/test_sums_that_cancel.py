@@ -31,7 +31,7 @@ def pairs_that_cancel(path: Path, scale: float, seed: int) -> tuple[Path, np.nda
         x[0, at, 0, 0] = data * np.float32(scale)
         weights[output, at, 0, 0] = np.concatenate([other[output], -one[output]])
     sketch = Sketch()
-    data = sketch.through_integers("x", scale, 5)
+    data = sketch.through_integers("x", scale, 5)  # type: ignore[assignment]
     weight = sketch.dequantized(weights, np.float32(random.uniform(0.004, 0.02)))
     y = sketch.through_integers(sketch.node("Conv", data, weight, sketch.constant(BIAS)), STEP, 9)
     return sketch.write(path / f"{seed}.onnx", x.shape, y), x

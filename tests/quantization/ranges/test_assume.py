@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -62,8 +63,8 @@ def test_the_verdict_is_that_of_real_data(tmp_path: Path) -> None:
     refused = 0
     for seed in range(11):
         model = drawn(seed, tmp_path / "m.onnx")
-        without = verdict(lambda model=model: quantize_without_data(model))
-        assert without == verdict(lambda model=model: quantize_float_model(model, random_frames(model))), seed
+        without = verdict(partial(quantize_without_data, model))
+        assert without == verdict(partial(quantize_float_model, model, random_frames(model))), seed
         refused += bool(without)
     assert 2 <= refused <= 9
 

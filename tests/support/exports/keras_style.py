@@ -11,8 +11,8 @@ from support.exports.tensorflow_style import TensorFlowExport
 class KerasExport(TensorFlowExport):
     """Normalization is a node of its own; the batch has a name, or none."""
 
-    opsets = (11, 12, 13, 15)
-    batches = ("N", "N", 1)
+    opsets = (11, 12, 13, 15)  # type: ignore[assignment]
+    batches = ("N", "N", 1)  # type: ignore[assignment]
     graph_name = "sequential"
     producer = "keras2onnx"
 

@@ -125,11 +125,11 @@ class TensorFlowExport(Export):
         size = x.size
         if stride == 2 and not flat and self.yes(0.45):  # ZeroPadding2D before it
             x = self.surrounded(x, kernel)
-            size = [(n - kernel) // 2 + 1 for n in x.size]
+            size = [(n - kernel) // 2 + 1 for n in x.size]  # type: ignore[assignment]
             how: dict[str, Any] = {"auto_pad": "VALID"} if self.automatic else {}
         else:
             how = self.same(x.size, kernels, strides, dilation)
-            size = [-(-n // s) for n, s in zip(x.size, strides, strict=True)]
+            size = [-(-n // s) for n, s in zip(x.size, strides, strict=True)]  # type: ignore[assignment]
         if dilation > 1 or self.yes():
             how["dilations"] = [1 if flat and k == 0 else dilation for k in range(len(x.size))]
         if flat and dilation > 1:
