@@ -24,7 +24,8 @@ INTRODUCTION = """\
 # report.json
 
 Every `onnx-hw build` writes `report.json` into its folder; with `--json` the same text goes to standard output. Next
-to it lies `report.html`: the same facts as a page that opens in a browser, without a network. A section is `null` when
+to it lies `report.html`: the same facts as a page, one file that loads nothing. Its plots and its graph are made by
+uPlot and dagre (both MIT), which it embeds; without scripts its tables remain. A section is `null` when
 the build ended before the stage that fills it (`--stop-after`). The JSON Schema is
 [`report.schema.json`](report.schema.json). Both files are generated: `python -m onnx_hw.report.json_schema docs`.
 

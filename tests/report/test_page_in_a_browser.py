@@ -9,12 +9,14 @@ import subprocess
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.report import proof_chain
 from onnx_hw.report.html.page import page
+from onnx_hw.report.model import Report
 from support.sample_report import FULL
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -39,6 +41,8 @@ document.body.dataset.found = JSON.stringify({
   labels: all(".flow .edge").filter((label) => nodes.some((node) => meets(box(label), box(node)))).length,
   outside: all(".flow li *").filter((line) => box(line).bottom > box(line.closest("li")).bottom + 1).length,
   cut: all(".flow .name").filter((name) => name.scrollWidth > name.clientWidth).length,
+  drawn: all(".flow path.line").length,
+  distant: all(".flow .distant").reduce((sum, line) => sum + Number(line.textContent.match(/\\d+/)[0]), 0),
   plots: all(".plot canvas").map((canvas) => Math.min(canvas.width, canvas.height)),
   painted: all(".plot canvas").map((canvas) => new Set(new Uint32Array(
     canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size),
@@ -58,18 +62,17 @@ def failed():
     return replace(FULL, design=design, failure=proof_chain.failure("simulate", UserError(problem)), warnings=(LONG,))
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
-@pytest.mark.parametrize(("width", "scheme"), [(1280, LIGHT), (500, DARK)])
-def test_nothing_overlaps_or_is_empty(tmp_path: Path, width: int, scheme: int) -> None:
-    text = page(failed()).replace("</body>", f"<script>//<![CDATA[\n{MEASURE}\n//]]></script></body>")
-    place = tmp_path / "page.html"
+def laid_out(report: Report, folder: Path, width: int, scheme: int) -> dict[str, Any]:
+    """Return what Chromium measures on the page of a report."""
+    text = page(report).replace("</body>", f"<script>//<![CDATA[\n{MEASURE}\n//]]></script></body>")
+    place = folder / "page.html"
     place.write_text(text, encoding="utf-8")
     options = [
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
         f"--window-size={width},900",
-        f"--user-data-dir={tmp_path}",
+        f"--user-data-dir={folder}",
     ]
     options += [f"--blink-settings=preferredColorScheme={scheme}", "--dump-dom", place.as_uri()]
     try:
@@ -78,7 +81,27 @@ def test_nothing_overlaps_or_is_empty(tmp_path: Path, width: int, scheme: int) -
         pytest.skip("Chromium does not answer")
     told = re.search(r'data-found="([^"]*)"', done.stdout)
     assert told is not None, done.stderr[-2000:]
-    found = json.loads(unescape(told[1]))
+    return dict(json.loads(unescape(told[1])))
+
+
+def dense(layers: int) -> Report:
+    """Return the report of a dense block: every layer reads the outputs of all layers before it."""
+    assert FULL.design is not None
+    core, fifo = FULL.design.nodes[0], FULL.design.fifos[0]
+    outputs = [tuple(f"t{layer}.{reader}" for reader in range(layer, layers)) for layer in range(layers)]
+    inputs = [("in", *(outputs[before][layer - before - 1] for before in range(layer))) for layer in range(layers)]
+    cores = tuple(
+        replace(core, name=f"layer {k}", inputs=taken, outputs=given)
+        for k, (taken, given) in enumerate(zip(inputs, outputs, strict=True))
+    )
+    fifos = tuple(replace(fifo, edge=tensor) for given in outputs for tensor in given)
+    return replace(FULL, design=replace(FULL.design, nodes=cores, fifos=fifos), timeline=None)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+@pytest.mark.parametrize(("width", "scheme"), [(1280, LIGHT), (500, DARK)])
+def test_nothing_overlaps_or_is_empty(tmp_path: Path, width: int, scheme: int) -> None:
+    found = laid_out(failed(), tmp_path, width, scheme)
     assert found["needed"] <= found["width"], "the page is wider than the window"
     assert found["verdict"] < 600, "the reason for failure is below the fold"
     assert (found["overlaps"], found["empty"], found["outside"], found["cut"]) == (0, 0, 0, 0)
@@ -86,3 +109,13 @@ def test_nothing_overlaps_or_is_empty(tmp_path: Path, width: int, scheme: int) -
     assert len(found["plots"]) == 2 and min(found["plots"]) > 90, "the timeline, and signal to noise"
     assert min(found["painted"]) > 5, "a plot is empty"
     assert (found["brightness"] < 60) == (scheme == DARK)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+def test_long_streams_of_a_dense_block_are_named_and_not_drawn(tmp_path: Path) -> None:
+    """Drawn, they would take dagre minutes for a network of a hundred layers."""
+    found = laid_out(dense(24), tmp_path, 1280, LIGHT)
+    assert (found["meeting"], found["labels"], found["cut"]) == (0, 0, 0)
+    streams = found["drawn"] + found["distant"] / 2
+    assert found["distant"] > 0 and streams == 24 + sum(range(24)) + 24

@@ -23,7 +23,7 @@ const drawTimeline = (element) => {
     },
   })));
   const plot = plotIn(element, Math.ceil(count * lane) + 62, {
-    padding: [8, 12, 0, 0],
+    padding: [8, 26, 0, 0],
     scales: {x: {time: false, range: (drawn, least, most) => [least, Math.min(most, cycles)]}, y: {range: [0, count]}},
     axes: [
       across("clock cycles since the reset"),
