@@ -1,5 +1,6 @@
 """The package as it is imported: quickly, and all parts of it from one place."""
 
+import inspect
 import os
 import re
 import shutil
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import onnx_hw
+from onnx_hw.cli.build import build
 from support.fixture_paths import CHECKOUT
 
 PARTS = {
@@ -95,6 +98,15 @@ def test_a_list_of_boards_does_not_wait_for_the_compiler():
     program += "atexit.register(lambda: print('onnx_hw.flow' in sys.modules)); main()"
     done = python(program, checkout)
     assert "iCEBreaker" in done.stdout and done.stdout.endswith("False\n"), done.stderr
+
+
+def test_every_option_of_the_command_is_a_keyword():
+    """A new option of ``onnx-hw build`` is a new keyword of ``onnx_hw.build``, typed and described."""
+    renamed = {"no_gate_level": "gate_level"}
+    options = {renamed.get(option.name, option.name) for option in build.params} - {"as_json", "verbose"}
+    described = inspect.getdoc(onnx_hw.build)
+    assert options <= set(inspect.signature(onnx_hw.build).parameters)
+    assert [name for name in options if f"\n    {name}: " not in described] == []
 
 
 def test_the_module_is_the_command():

@@ -10,12 +10,12 @@ from dataclasses import replace
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.translate_error import as_user_error
 
-NAMES = {"clock": "clock_mhz", "dim": "dimensions", "output": "output_kind"}
+NAMES = {"clock": "clock_mhz", "dim": "dimensions"}
 """Keywords by option, where they differ in more than hyphens."""
 
 _WORDS = """
-accuracy-loss bits board calibration clock cut-at dim folding fps inputs lenient multipliers newer no-gate-level out
-output output-kind precision random-calibration seed sqnr stop-after store strict waves
+accuracy-loss bits board calibration clock dim folding fps inputs lenient multipliers newer no-gate-level out
+output-kind precision random-calibration seed sqnr stop-after store strict waves
 """
 OPTIONS = frozenset(_WORDS.split())
 """Options of ``onnx-hw build`` that are keywords of ``onnx_hw.build``."""

@@ -26,18 +26,18 @@ def test_a_model_and_arrays_become_a_build() -> None:
     labels = onnx_hw.quantize(MODEL, IMAGES)(IMAGES)["probabilities"].argmax(axis=1)
     build = onnx_hw.build(
         MODEL,
-        board="icebreaker",
+        board="up5k",
         calibration={"image": IMAGES},
         inputs={"image": IMAGES[:2], "labels": labels[:2]},
         multipliers=4,
         stop_after="simulate",
     )
-    assert build.folder == Path("tiny-icebreaker")
+    assert build.folder == Path("tiny-up5k")
     assert build.report.accuracy is not None and build.report.accuracy.golden == 1
     assert build.report.accuracy.circuit_samples == 2
     assert build.design is not None and build.network is not None and build.bitstream is None
     assert build.design.resources().mac_lanes <= 4
-    assert "tiny for icebreaker in tiny-icebreaker" in repr(build)
+    assert "tiny for up5k in tiny-up5k" in repr(build)
     assert "accuracy: 100.00% of 2 samples" in repr(build.report)
     for value in (build, build.report, build.design, build.network):
         assert "tiny" in value._repr_html_()
@@ -45,7 +45,7 @@ def test_a_model_and_arrays_become_a_build() -> None:
     asked = read_report(build.folder).asked
     assert asked is not None
     for name, file in (("model", "tiny.onnx"), ("calibration", "calibration.npz"), ("inputs", "inputs.npz")):
-        assert asked.options[name] == str(Path("tiny-icebreaker", file).absolute())
+        assert asked.options[name] == str(Path("tiny-up5k", file).absolute())
         assert (build.folder / file).is_file()
     assert onnx.load(build.folder / "tiny.onnx") == MODEL
 

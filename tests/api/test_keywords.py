@@ -8,9 +8,6 @@ import onnx_hw
 from onnx_hw.api.keywords import OPTIONS, in_keywords
 from onnx_hw.cli.build import build as command
 
-OF_THE_TERMINAL = {"as_json", "verbose"}
-RENAMED = {"no_gate_level": "gate_level", "output": "output_kind"}
-
 
 @pytest.mark.parametrize(
     ("said", "keyword"),
@@ -34,16 +31,6 @@ def test_options_become_keywords(said: str, keyword: str) -> None:
     assert in_keywords(said) == keyword
 
 
-def test_every_option_of_the_command_is_a_keyword() -> None:
-    """A new option of ``onnx-hw build`` is a new keyword of ``onnx_hw.build``, typed and described."""
-    options = {RENAMED.get(str(option.name), str(option.name)) for option in command.params} - OF_THE_TERMINAL
-    parameters = inspect.signature(onnx_hw.build).parameters
-    described = inspect.getdoc(onnx_hw.build) or ""
-    assert options <= set(parameters)
-    for name in options:
-        assert f"\n    {name}: " in described, name
-
-
 @pytest.mark.parametrize("function", [onnx_hw.build, onnx_hw.quantize])
 def test_every_keyword_has_a_type(function: object) -> None:
     for parameter in inspect.signature(function).parameters.values():
@@ -52,6 +39,6 @@ def test_every_keyword_has_a_type(function: object) -> None:
 
 
 def test_options_that_are_translated_exist() -> None:
-    """But for those that another branch of the command may bring."""
     known = {name.removeprefix("--") for option in command.params for name in option.opts}
-    assert OPTIONS - known <= {"output", "output-kind", "random-calibration", "cut-at"}
+    assert known >= OPTIONS
+    assert known - OPTIONS <= {"model", "json", "-v", "verbose"}
