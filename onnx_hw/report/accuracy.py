@@ -46,7 +46,8 @@ class Accuracy:
     reference: Annotated[float, "the ONNX model, computed as ONNX defines it"]
     golden: Annotated[float, "the integer network"]
     circuit: Annotated[float | None, "the simulated circuit"] = None
-    circuit_samples: Annotated[int, "number of samples that went through the circuit"] = 0
+    circuit_samples: Annotated[int, "number of samples that went through the circuit, the first ones"] = 0
+    golden_of_circuit_samples: Annotated[float | None, "the integer network on those samples"] = None
     classes: Annotated[tuple[ClassAccuracy, ...], "accuracy of every class that has samples"] = ()
     confusion: Annotated[
         tuple[tuple[int, ...], ...],
@@ -56,6 +57,19 @@ class Accuracy:
     lost_samples: Annotated[int, "samples that the model gets right and the integer network wrong"] = 0
     won_samples: Annotated[int, "samples that the integer network gets right and the model wrong"] = 0
     lost: Annotated[tuple[LostSample, ...], "the first twelve lost samples"] = ()
+
+    @property
+    def circuit_in_words(self) -> str:
+        """Share that the circuit gets right, next to golden's on the same samples; empty if nothing was simulated."""
+        count, golden = self.circuit_samples, self.golden_of_circuit_samples
+        if self.circuit is None:
+            return ""
+        if golden is None or golden != self.circuit:
+            of_golden = "" if golden is None else f", golden {golden:.2%}"
+            return f"on the {count:,} simulated: circuit {self.circuit:.2%}{of_golden}"
+        if count == self.samples:
+            return "circuit equal to golden"
+        return f"on the {count:,} simulated golden and circuit are equal, {golden:.2%}"
 
 
 def describe_accuracy(
@@ -84,6 +98,7 @@ def describe_accuracy(
         float(golden_right.mean()),
         share_right(circuit, labels[:count]),
         count,
+        float(golden_right[:count].mean()),
         tuple(
             ClassAccuracy(int(label), int(own.sum()), float(right[own].mean()), float(golden_right[own].mean()))
             for label in np.unique(labels)

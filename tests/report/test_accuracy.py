@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from onnx_hw.report.accuracy import MAX_LOST, describe_accuracy
+from onnx_hw.report.accuracy import MAX_LOST, Accuracy, describe_accuracy
 from onnx_hw.report.html.page import page
 from onnx_hw.report.sample_picture import sample_pictures
 from support.page_checks import check_page, words
@@ -37,6 +37,8 @@ def test_counts_are_those_of_samples_looked_at_one_by_one(classes):
     assert made.golden == pytest.approx(sum(integers == labels) / 400) and made.circuit == pytest.approx(
         sum(integers[:100] == labels[:100]) / 100
     )
+    assert made.golden_of_circuit_samples == made.circuit
+    assert made.circuit_in_words == f"on the 100 simulated golden and circuit are equal, {made.circuit:.2%}"
     for entry in made.classes:
         own = [k for k in range(400) if labels[k] == entry.label]
         assert entry.samples == len(own)
@@ -100,3 +102,13 @@ def test_the_page_shows_confusions_and_lost_samples():
     many = replace(FULL.accuracy, confusion=(), classes=FULL.accuracy.classes[::-1] * 30)  # type: ignore[type-var]
     shown = words(page(replace(FULL, accuracy=many)))
     assert "The 20 classes that the integers get worst" in shown and shown.count("96.1 % 96.7 %") == 20
+
+
+def test_the_circuit_is_compared_on_the_same_samples():
+    """The share of other samples would read like a loss."""
+    measured = Accuracy(360, 0.98, 0.9833, 0.9816, 217, 0.9816)
+    assert measured.circuit_in_words == "on the 217 simulated golden and circuit are equal, 98.16%"
+    assert replace(measured, circuit_samples=360).circuit_in_words == "circuit equal to golden"
+    broken = replace(measured, circuit=0.5)
+    assert broken.circuit_in_words == "on the 217 simulated: circuit 50.00%, golden 98.16%"
+    assert replace(measured, circuit=None).circuit_in_words == ""

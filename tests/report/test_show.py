@@ -38,7 +38,8 @@ def test_full_summary():
         " BRAM  [=         ]   8%       16 of 208\n"
         "\n"
         " proof      links 2 and 3 proven, 4 left out\n"
-        " accuracy   model 98.06%, golden 97.78% of 360 samples; circuit 97.78% of 300\n"
+        " accuracy   model 98.06%, golden 97.78% of 360 samples; "
+        "on the 300 simulated golden and circuit are equal, 97.78%\n"
         " fidelity   31.2 dB to the float model's outputs; of all tensors `conv2` is worst, 28.4 dB\n"
         ' noise      61% by the weights of `conv2`; "conv2" = 10 under [weights] of --precision gains 3.7 dB\n'
         " clock      96.5 MHz, PASS at 80 MHz\n"

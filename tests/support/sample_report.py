@@ -89,6 +89,7 @@ FULL = Report(
         golden=0.9778,
         circuit=0.9778,
         circuit_samples=300,
+        golden_of_circuit_samples=0.9778,
         classes=(ClassAccuracy(0, 180, 1.0, 0.9889), ClassAccuracy(1, 180, 0.9612, 0.9667)),
         confusion=((178, 2), (6, 174)),
         lost_samples=2,

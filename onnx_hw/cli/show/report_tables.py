@@ -195,9 +195,7 @@ def link(serial: Serial) -> Fact:
 def accuracy(measured: Accuracy) -> Fact:
     """Return the shares of right answers of the model, of the integer network and of the circuit."""
     line = f"model {measured.reference:.2%}, golden {measured.golden:.2%} of {measured.samples:,} samples"
-    if measured.circuit is not None:
-        line += f"; circuit {measured.circuit:.2%} of {measured.circuit_samples:,}"
-    return Fact("accuracy", Text(line))
+    return Fact("accuracy", Text("; ".join(filter(None, (line, measured.circuit_in_words)))))
 
 
 def fidelity(measured: FloatModel) -> Fact:
