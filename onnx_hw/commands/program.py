@@ -66,7 +66,7 @@ def programming(folder: Path, *, flash: bool = False, board: str | None = None) 
             "only-flash",
             f"`{target.name}` can be programmed through its flash only, which keeps the bitstream",
             folder,
-            "--flash writes it",
+            shlex.join(["onnx-hw", "program", str(folder), *([] if board is None else ["--board", board]), "--flash"]),
         )
     return Programming(target.name, (loader.program, *arguments, str(folder / bitstream)), folder, loader)
 
