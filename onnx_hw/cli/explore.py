@@ -94,7 +94,7 @@ def _measured(
     "--bits",
     callback=_bits,
     multiple=True,
-    metavar="weights=N,data=N",
+    metavar="N|weights=N,data=N",
     help="Bits of the integers for a float model; may be given several times.",
 )
 @click.option(

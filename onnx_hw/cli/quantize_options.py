@@ -19,8 +19,8 @@ OUTPUT_KIND = click.option(
 
 
 BITS = click.option(
-    "--bits", callback=lambda context, option, given: widths(context, option, given), metavar="weights=N,data=N",
-    help="Bits of the integers for a float model: 1 to 16, 8 by default.",
+    "--bits", callback=lambda context, option, given: widths(context, option, given), metavar="N|weights=N,data=N",
+    help="Bits of the integers for a float model, 1 to 16, 8 by default: 4 means both weights and data.",
 )  # fmt: skip
 PRECISION = click.option(
     "--precision",
@@ -63,12 +63,14 @@ def how_to_quantize(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def widths(context: click.Context, parameter: click.Parameter, given: str | None) -> dict[str, int]:
-    """Parse ``"weights=4,data=8"`` to ``{"weights": 4, "data": 8}``."""
+    """Parse ``"weights=4,data=8"`` to ``{"weights": 4, "data": 8}``; ``"4"`` means both."""
     widths: dict[str, int] = {}
+    if given is not None and given.strip().isdecimal() and len(given.strip()) <= 2:
+        return {"weights": int(given), "data": int(given)}
     for text in given.split(",") if given is not None else ():
         name, _, bits = text.strip().partition("=")
         if name not in ("weights", "data") or name in widths or not (bits.isdecimal() and len(bits) <= 2):
-            message = f"it must be weights=N, data=N or both, with whole numbers, not {given!r}"
+            message = f"it must be N, or weights=N, data=N or both, with whole numbers, not {given!r}"
             raise click.BadParameter(message, context, parameter)
         widths[name] = int(bits)
     return widths

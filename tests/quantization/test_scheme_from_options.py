@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from onnx_hw import flow
 from onnx_hw.cli.cli import main
+from onnx_hw.cli.quantize_options import widths
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.quantization.scheme import Precision
@@ -72,3 +74,14 @@ def test_what_cannot_be() -> None:
             scheme_from_options(asked)
     with pytest.raises(UserError, match="readable"):
         scheme_from_options(QuantizeOptions(precision=Path("nowhere.toml")))
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [("4", {"weights": 4, "data": 4}), ("weights=4", {"weights": 4}), (" 12 ", {"weights": 12, "data": 12})],
+)
+def test_one_number_is_for_weights_and_data(text: str, bits: dict[str, int]) -> None:
+    context = click.Context(main)
+    assert widths(context, click.Option(["--bits"]), text) == bits
+    with pytest.raises(click.BadParameter, match="it must be N, or weights=N"):
+        widths(context, click.Option(["--bits"]), "4,5")
