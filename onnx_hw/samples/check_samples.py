@@ -334,7 +334,7 @@ def _way_to_shape(shape: tuple[int, ...], pattern: tuple[int | str | None, ...])
     if len(frame) < len(pattern) - 1:
         return "bring it into this shape first, by np.reshape or np.transpose"
     axes = shape[-len(frame) :] if frame else ()
-    if len(axes) > 1 and sorted(axes) == sorted(frame):
+    if len(axes) > 1 and sorted(axes) == sorted(frame) and list(axes) != frame:
         front = len(shape) - len(axes)
         order = [axis + front for axis in _order_of(axes, frame)]
         return f"the axes are in another order: array.transpose({', '.join(map(str, [*range(front), *order]))})"

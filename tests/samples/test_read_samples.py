@@ -109,6 +109,7 @@ def test_everything_wrong_is_said_at_once(tmp_path):
         ({"image": zeros(3, 1, 8)}, "must be [1,1,8,8], or [n,1,8,8] or [n,1,1,8,8] for n samples, not [3,1,8]"),
         ({"image": zeros(0, 1, 8, 8)}, "there must be at least one sample"),
         ({"image": zeros(1, 8, 8, 1)}, "the axes are in another order"),
+        ({"image": zeros(2, 3, 1, 8, 8)}, "array.reshape(-1, 1, 8, 8)"),
         ({"image": zeros(64)}, "not [64]"),
         ({"image": zeros(0, 1, 1, 8, 8)}, "there must be at least one sample"),
         ({"image": zeros(1, 1, 8, 8, dtype=np.uint8)}, "array.astype(np.float32) / 255"),
