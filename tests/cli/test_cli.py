@@ -104,8 +104,8 @@ def test_every_command_and_option_has_a_heading():
     [
         ("onnx-hw bui", ["build"]),
         ("onnx-hw build m.onnx --calib", ["--calibration"]),
-        ("onnx-hw build m.onnx --board iceb", ["icebreaker"]),
-        ("onnx-hw explore m.onnx --board icebreaker,ulx3s_", ["icebreaker,ulx3s_12f"]),
+        ("onnx-hw build m.onnx --board tiny", ["tinyfpga_bx"]),
+        ("onnx-hw explore m.onnx --board icebreaker,ulx3s_1", ["icebreaker,ulx3s_12f"]),
         ("onnx-hw boards --chip LFE5U-1", ["LFE5U-12F"]),
         ("onnx-hw build m.onnx --stop-after sy", ["synthesize"]),
     ],
@@ -144,7 +144,8 @@ def test_boards():
 
 def test_boards_of_a_chip():
     names = [line.split()[0] for line in call("boards", "--chip", "ice40up5k").stdout.splitlines() if line[1] != " "]
-    assert names == ["icebreaker", "icesugar", "up5k", "upduino3"]
+    assert {"icebreaker", "icesugar", "up5k", "upduino3"} <= set(names)
+    assert {onnx_hw_boards.board(name).device.name for name in names} == {"iCE40UP5K"}
     done = call("boards", "--chip", "iCE40UP4K")
     assert done.exit_code == 1
     assert "error[unknown-chip]: --chip must be a chip or a chip family of a board, not `iCE40UP4K`" in done.stderr
