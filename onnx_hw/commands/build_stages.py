@@ -62,6 +62,7 @@ from onnx_hw.report.collect import sections
 from onnx_hw.report.model import Report, SearchSection
 from onnx_hw.report.recorder import Recorder
 from onnx_hw.runtime.background import beside
+from onnx_hw.runtime.blas_threads import one_blas_thread
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw.runtime.options import BuildOptions, SimulationEngine
 from onnx_hw.runtime.progress import Progress
@@ -123,6 +124,7 @@ class BuildState:
         self.warn(self.given.notes)
         self.account.say(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
 
+    @one_blas_thread()
     def quantize(self) -> None:
         account, scheme = self.account, scheme_from_options(self.options.quantizing)
         prepared = prepare_model(self.model)

@@ -26,6 +26,7 @@ from onnx_hw.quantization.post_training import QuantizedFloats, prepare_floats, 
 from onnx_hw.quantization.ranges.calibrate import RangeSource
 from onnx_hw.quantization.ranges.mse import MseRange
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
+from onnx_hw.runtime.blas_threads import one_blas_thread
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def prepare_model(model: Model) -> PreparedModel:
     return PreparedModel(model, canonical, is_quantized(model) or is_quantized(canonical))
 
 
+@one_blas_thread()
 def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: Scheme | None = None) -> Quantized:
     """Return the network of a model.
 
