@@ -10,6 +10,7 @@ from typing import Annotated
 import numpy as np
 
 from onnx_hw.ir.design import Design
+from onnx_hw.timing.constraints import Precedences
 from onnx_hw.timing.prediction import Events
 from onnx_hw.timing.solver import Times, Track
 
@@ -45,10 +46,12 @@ class Activity:
 
 def activity(design: Design, frames: int, steps: int) -> Activity | None:
     """Return the activity in a number of frames, within a number of steps; None where it is too long to look at."""
-    offers = {e.tensor: np.zeros(frames * e.beats, np.int64) for e in design.edges() if e.producer is None}
-    events = Events(design)
-    if sum(track.operations for track in events.tracks) * frames > MAX_OPERATIONS:
+    links = Precedences(design)
+    operations = sum(sum(tracks.values()) for tracks in (links.engines, links.sinks, links.sources))
+    if operations * frames > MAX_OPERATIONS:  # asked before the events are written down, which takes gigabytes
         return None
+    offers = {e.tensor: np.zeros(frames * e.beats, np.int64) for e in design.edges() if e.producer is None}
+    events = Events(design, links=links)
     (solved,) = deque(events.solutions(frames, offers=offers), maxlen=1)
     engines = {track: times for track, times in solved.items() if track.name[0] not in ("source", "sink")}
     cycles = 1 + max(int(times.cycles[-1]) for times in solved.values() if len(times.cycles))
