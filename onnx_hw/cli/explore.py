@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,9 @@ from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.version import __version__
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, OutputKind, QuantizeOptions, ReadOptions
 from onnx_hw.runtime.stage import Stage
+
+if TYPE_CHECKING:
+    from onnx_hw.commands.explore.grid import Integers
 
 _STAGES = ("schedule", "synthesize", "route", "pack")
 
@@ -42,6 +45,19 @@ def _bits(context: click.Context, parameter: click.Parameter, given: tuple[str, 
 
     found = [widths(context, parameter, text) for text in given]
     return tuple((each.get("weights"), each.get("data")) for each in found) or ((None, None),)
+
+
+def _integers(
+    bits: tuple[tuple[int | None, int | None], ...], sqnr: tuple[float | None, ...], loss: tuple[float | None, ...]
+) -> tuple[Integers, ...]:
+    """Return every setting of how floats become integers: each one of the bits, and each goal."""
+    from onnx_hw.commands.explore.grid import Integers
+
+    settings = [Integers(weights, data) for weights, data in bits]
+    settings += [Integers(sqnr=goal) for goal in sqnr if goal is not None]
+    settings += [Integers(accuracy_loss=goal) for goal in loss if goal is not None]
+    only_goals = bits == ((None, None),) and len(settings) > 1
+    return tuple(settings[1:] if only_goals else settings)
 
 
 def _megahertz(context: click.Context, parameter: click.Parameter, given: str | None) -> float | None:
@@ -98,6 +114,18 @@ def _measured(
     help="Bits of the integers for a float model; may be given several times.",
 )
 @click.option(
+    "--sqnr",
+    callback=_several(float),
+    metavar="DB,...",
+    help="Also try the cheapest bits that reach these signal-to-noise ratios on the samples.",
+)
+@click.option(
+    "--accuracy-loss",
+    callback=_several(float),
+    metavar="POINTS,...",
+    help="Also try the cheapest bits that lose at most these percentage points of accuracy.",
+)
+@click.option(
     "--seeds",
     type=click.IntRange(min=1),
     default=1,
@@ -140,6 +168,8 @@ def explore(
     clocks: tuple[float | None, ...],
     foldings: tuple[Path, ...],
     bits: tuple[tuple[int | None, int | None], ...],
+    sqnr: tuple[float | None, ...],
+    accuracy_loss: tuple[float | None, ...],
     seeds: int,
     stop_after: str,
     stop_at: float | None,
@@ -185,7 +215,7 @@ def explore(
         fps=fps,
         clocks_mhz=clocks,
         foldings=foldings or (None,),
-        bits=bits,
+        integers=_integers(bits, sqnr, accuracy_loss),
         seeds=tuple(range(1, seeds + 1)),
     )
     limits = Limits(until=Stage(stop_after), clock_mhz=stop_at, seconds=budget, everything=everything)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -21,6 +21,12 @@ COLUMNS = {"--multipliers": "lanes"}
 
 DEFAULTS = {"--seed": "1"}
 """Values of options that a choice may leave out."""
+
+QUALITIES: dict[str, Callable[[ExploreRow], str]] = {
+    "accuracy": lambda row: "" if row.accuracy is None else f"{row.accuracy:.2%}",
+    "dB": lambda row: "" if row.sqnr_db is None else f"{row.sqnr_db:.1f}",
+}
+"""Texts of the columns about quality, which are left out where they are empty."""
 
 MAX_NAMED = 6  # choices in a line that have the same outcome; the others are effort
 
@@ -43,7 +49,8 @@ def explore_table(rows: Sequence[ExploreRow], most: int | None = None) -> Group:
     for name in ("", *(COLUMNS.get(option, option.removeprefix("--")) for option in options)):
         table.add_column(name, overflow="fold")
     routed = _routed(alive)
-    for name in ("cycles", "LUT4", "mult.", "RAM", *(["MHz"] if routed else []), "frames/s"):
+    qualities = [name for name in QUALITIES if any(QUALITIES[name](row) for row in alive)]
+    for name in ("cycles", "LUT4", "mult.", "RAM", *(["MHz"] if routed else []), *qualities, "frames/s"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in alive[:room]:
         cells = row.cells
@@ -52,6 +59,7 @@ def explore_table(rows: Sequence[ExploreRow], most: int | None = None) -> Group:
             "" if row.interval is None else f"{row.interval:,}",
             *(["", "", ""] if cells is None else [f"{cells.lut:,}", f"{cells.dsp:,}", f"{cells.bram:,}"]),
             *([] if not routed else ["" if row.fmax_mhz is None else f"{row.fmax_mhz:.1f}"]),
+            *(QUALITIES[name](row) for name in qualities),
             "" if row.frames_per_second is None else f"{row.frames_per_second:,.0f}",
         ]
         table.add_row(*map(Text, (mark, *_values(row, options), *numbers)), style="" if row.best else "dim")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from onnx_hw.commands.build_stages import BuildState
 from onnx_hw.commands.explore.explore import Limits, explore
-from onnx_hw.commands.explore.grid import Choice, ChoiceGrid, command
+from onnx_hw.commands.explore.grid import ChoiceGrid, command
+from onnx_hw.commands.explore.networks import Networks
 from onnx_hw.commands.explore.result import Explored, Tally
 from onnx_hw.commands.explore.row import ExploreRow
-from onnx_hw.commands.stage_messages import ScaleOrigin, samples_missing
-from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import file_name
-from onnx_hw.onnx.graph.model import Model
 from onnx_hw.runtime.artifact_store import user_store
 from onnx_hw.runtime.build_folder import cannot_write, opened
 from onnx_hw.runtime.options import BuildOptions
@@ -103,35 +99,9 @@ def explore_model(
     with opened(options.folder) as folder:
         try:
             with open_executor(options.scheduler, options.jobs, store.path) as workers:
-                last = explore(network, choices, store, workers, options.limits, heard, tally)
+                last = explore(network, choices, store, workers, options.limits, heard, tally, network.quality)
         finally:
             made = Explored(options.folder, last, tally, time.monotonic() - started)
             write_explored(made, network.name, folder)
             store.prune()
     return made
-
-
-class Networks:
-    """Networks of the choices: one for each setting of how floats become integers."""
-
-    def __init__(self, like: BuildOptions, progress: Progress) -> None:
-        self.like, self.progress, self.name = like, progress, like.model.stem
-        self._made: dict[tuple[int | None, int | None], Network] = {}
-        self._without_samples: Model | None = None
-
-    def __call__(self, choice: Choice) -> Network:
-        bits = choice.weights, choice.data
-        if bits not in self._made:
-            work = BuildState(choice.options(self.like), self.progress)
-            with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
-                for stage in (Stage.READ, Stage.QUANTIZE):
-                    work.take(stage)
-            self._made[bits] = work.network
-            if work.origin is ScaleOrigin.ASSUMED:
-                self._without_samples = work.model
-        return self._made[bits]
-
-    def require_samples_for(self, stage: Stage) -> None:
-        """Raise UserError where a stage behind ``schedule`` needs scales, and they are only assumed."""
-        if stage is not Stage.SCHEDULE and self._without_samples is not None:
-            raise samples_missing(self._without_samples)

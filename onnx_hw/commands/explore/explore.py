@@ -13,6 +13,7 @@ from typing import Any
 
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.commands.explore.grid import Choice
+from onnx_hw.commands.explore.networks import Quality
 from onnx_hw.commands.explore.pareto import front
 from onnx_hw.commands.explore.result import Tally
 from onnx_hw.commands.explore.row import ENDED, ExploreRow, State, costs_of, with_front
@@ -77,6 +78,7 @@ def explore(
     limits: Limits | None = None,
     changed: Callable[[tuple[ExploreRow, ...]], None] = lambda rows: None,
     tally: Tally | None = None,
+    quality: Callable[[Choice], Quality] = lambda choice: Quality(),
 ) -> tuple[ExploreRow, ...]:
     """Build every choice, and return its row.
 
@@ -87,12 +89,13 @@ def explore(
         choices: choices, each with the command that builds it.
         store: store of the results.
         changed: called with all rows whenever one has changed.
+        quality: returns the quality of a choice's network.
 
     Raises:
         UserError: no worker is left.
         ToolMissing: a program is not there.
     """
-    exploration = _Exploration(network, choices, store, workers, limits or Limits(), changed, tally or Tally())
+    exploration = _Exploration(network, choices, store, workers, limits or Limits(), changed, tally or Tally(), quality)
     return exploration.all()
 
 
@@ -108,7 +111,9 @@ class _Exploration:
         limits: Limits,
         changed: Callable[[tuple[ExploreRow, ...]], None],
         tally: Tally,
+        quality: Callable[[Choice], Quality],
     ) -> None:
+        self.quality = quality
         self.network, self.store, self.workers, self.limits = network, store, workers, limits
         self.changed, self.tally = changed, tally
         self.rows = [ExploreRow(number, choice, command) for number, (choice, command) in enumerate(choices.items(), 1)]
@@ -203,6 +208,8 @@ class _Exploration:
             estimate=found.estimate,
             target_mhz=found.clock_mhz,
             frames_per_second=_rate(found, found.clock_mhz),
+            sqnr_db=self.quality(design).sqnr_db,
+            accuracy=self.quality(design).accuracy,
         )
 
     def _prune(self) -> None:
@@ -210,7 +217,7 @@ class _Exploration:
         kinds: dict[tuple[Any, ...], list[tuple[Choice, tuple[int, ...]]]] = {}
         for design, rows in self._designs().items():
             if design in self.plans:
-                kinds.setdefault((design.board, design.scheduling.clock_mhz, design.weights, design.data), []).append(
+                kinds.setdefault((design.board, design.scheduling.clock_mhz, design.integers), []).append(
                     (design, rows)
                 )
         for alike in kinds.values():

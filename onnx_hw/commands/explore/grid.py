@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from onnx_hw.messages.errors import Problem, UserError
@@ -15,7 +15,29 @@ from onnx_hw.runtime.schedule_request import ScheduleRequest
 MOST_CHOICES = 100_000
 
 BITS = ("weights", "data")
-"""Fields of a choice that are bits of ``QuantizeOptions``."""
+"""Fields of ``Integers`` that are bits."""
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Setting of how floats become integers: bits, or a goal that they are to reach; None as in a build without it.
+
+    Attributes:
+        weights, data, sqnr, accuracy_loss: as in ``QuantizeOptions``.
+    """
+
+    weights: int | None = None
+    data: int | None = None
+    sqnr: float | None = None
+    accuracy_loss: float | None = None
+
+    def arguments(self) -> list[str]:
+        """Return the arguments of ``onnx-hw build`` for this setting."""
+        bits = ",".join(f"{name}={n}" for name in BITS if (n := getattr(self, name)) is not None)
+        words = ["--bits", bits] if bits else []
+        for option, goal in (("--sqnr", self.sqnr), ("--accuracy-loss", self.accuracy_loss)):
+            words += [] if goal is None else [option, f"{goal:g}"]
+        return words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,14 +46,13 @@ class Choice:
 
     Attributes:
         board, scheduling, folding, seed: as in ``BuildOptions``.
-        weights, data: bits, of a float model.
+        integers: how the integers of a float model are chosen.
     """
 
     board: str = DEFAULT_BOARD
     scheduling: ScheduleRequest = field(default_factory=ScheduleRequest)
     folding: Path | None = None
-    weights: int | None = None
-    data: int | None = None
+    integers: Integers = field(default_factory=Integers)
     seed: int = 1
 
     @property
@@ -41,10 +62,10 @@ class Choice:
 
     def options(self, like: BuildOptions) -> BuildOptions:
         """Return the build of this choice, in all else like another one."""
-        same = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in BITS}
+        same = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "integers"}
         quantizing = like.quantizing
-        if self.weights is not None or self.data is not None:
-            quantizing = replace(quantizing, weights=self.weights, data=self.data)
+        if self.integers != Integers():
+            quantizing = replace(quantizing, **asdict(self.integers))
         return replace(like, **same, quantizing=quantizing)
 
     def __str__(self) -> str:
@@ -55,15 +76,13 @@ class Choice:
         words = ["--board", self.board, *self.scheduling.arguments()]
         if self.folding is not None:
             words += ["--folding", str(self.folding)]
-        bits = ",".join(f"{name}={n}" for name in BITS if (n := getattr(self, name)) is not None)
-        if bits:
-            words += ["--bits", bits]
+        words += self.integers.arguments()
         return [*words, "--seed", str(self.seed)] if self.seed != 1 else words
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceGrid:
-    """Values to combine, each field's with all of the others'.
+    """Values to combine, each field's with all of the others'; of bits and goals, each is a choice of its own.
 
     Raises:
         UserError: a field is empty, a number without a meaning, or there are more than ``MOST_CHOICES`` combinations.
@@ -74,7 +93,7 @@ class ChoiceGrid:
     fps: tuple[float | None, ...] = (None,)
     clocks_mhz: tuple[float | None, ...] = (None,)
     foldings: tuple[Path | None, ...] = (None,)
-    bits: tuple[tuple[int | None, int | None], ...] = ((None, None),)
+    integers: tuple[Integers, ...] = (Integers(),)
     seeds: tuple[int, ...] = (1,)
 
     def __post_init__(self) -> None:
@@ -106,9 +125,9 @@ class ChoiceGrid:
         """Return all combinations, the seeds of a design one after another."""
         requests = list(itertools.starmap(_request, itertools.product(self.multipliers, self.fps, self.clocks_mhz)))
         return [
-            Choice(board=board, scheduling=request, folding=folding, **dict(zip(BITS, bits, strict=True)), seed=seed)
-            for board, request, folding, bits, seed in itertools.product(
-                self.boards, requests, self.foldings, self.bits, self.seeds
+            Choice(board=board, scheduling=request, folding=folding, integers=integers, seed=seed)
+            for board, request, folding, integers, seed in itertools.product(
+                self.boards, requests, self.foldings, self.integers, self.seeds
             )
         ]
 

@@ -36,7 +36,11 @@ def as_json(made: Explored, model: str) -> str:
         data = asdict(row)
         choice, folding = data["choice"], row.choice.folding
         del choice["scheduling"]
-        choice |= row.choice.scheduling.numbers() | {"folding": None if folding is None else str(folding)}
+        choice |= (
+            choice.pop("integers")
+            | row.choice.scheduling.numbers()
+            | {"folding": None if folding is None else str(folding)}
+        )
         rows.append(data)
     facts = {"model": model, "onnx-hw": __version__, "seconds": round(made.seconds, 3), "tasks": asdict(made.tally)}
     return to_json({**facts, "rows": rows})
@@ -100,6 +104,22 @@ MEASURES = (
     Measure("multipliers", _cells("dsp"), "multipliers"),
     Measure("block RAMs", _cells("bram"), "block RAMs"),
     Measure("MHz", lambda row: row.fmax_mhz, text="{:.1f}".format, is_optional=True),
+    Measure(
+        "accuracy, %",
+        lambda row: None if row.accuracy is None else 100 * row.accuracy,
+        "accuracy, %",
+        from_zero=False,
+        text="{:.2f}".format,
+        is_optional=True,
+    ),
+    Measure(
+        "SQNR, dB",
+        lambda row: row.sqnr_db,
+        "signal to noise, dB",
+        from_zero=False,
+        text="{:.1f}".format,
+        is_optional=True,
+    ),
     Measure("frames/s", lambda row: row.frames_per_second, text=figures),
 )
 """Figures of the page, in the order of the columns. A new one is one line here."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -44,8 +44,11 @@ class ExploreRow:
         used: cells, as yosys counts them.
         target_mhz: the clock it was routed for; ``fmax_mhz`` the one it reaches.
         frames_per_second: at the clock it can run at; None where it misses one that it needs.
+        sqnr_db: signal-to-noise ratio of the worst output against the float model, dB; None where it is not known.
+        accuracy: share of labelled samples that the integers get right, 0..1; None without labels.
         bitstream: SHA-256.
-        best: nothing else has fewer cells of each kind and more frames a second.
+        best: nothing else has fewer cells of each kind, more frames a second and more accuracy, or less noise where
+            there are no labels.
         knee: of those the one nearest to the best of everything.
     """
 
@@ -61,6 +64,8 @@ class ExploreRow:
     target_mhz: float | None = None
     fmax_mhz: float | None = None
     frames_per_second: float | None = None
+    sqnr_db: float | None = None
+    accuracy: float | None = None
     bitstream: str = ""
     best: bool = False
     knee: bool = False
@@ -77,7 +82,12 @@ def with_front(rows: Iterable[ExploreRow]) -> tuple[ExploreRow, ...]:
     done = [row for row in rows if row.frames_per_second is not None and row.state not in ENDED and row.cells]
     routed = [row for row in done if row.fmax_mhz is not None]
     done = routed or done
-    costs = [costs_of(row.cells, 1 / row.frames_per_second) for row in done if row.cells and row.frames_per_second]
+    losses = _losses(done)
+    costs = [
+        (*costs_of(row.cells, 1 / row.frames_per_second), loss)
+        for row, loss in zip(done, losses, strict=True)
+        if row.cells and row.frames_per_second
+    ]
     best = [row.number for row, first in zip(done, front(costs), strict=True) if first]
     of_best = [cost for row, cost in zip(done, costs, strict=True) if row.number in best]
     middle = knee(of_best)
@@ -88,3 +98,12 @@ def with_front(rows: Iterable[ExploreRow]) -> tuple[ExploreRow, ...]:
 def costs_of(cells: Cells, seconds: float) -> tuple[float, ...]:
     """Return the quantities that should be small."""
     return seconds, cells.lut, cells.dsp, cells.bram
+
+
+def _losses(rows: Sequence[ExploreRow]) -> list[float]:
+    """Return what should be small of the networks' quality: wrong answers or, without labels, noise in dB."""
+    if any(row.accuracy is not None for row in rows):
+        return [1.0 - (row.accuracy or 0.0) for row in rows]
+    if any(row.sqnr_db is not None for row in rows):
+        return [0.0 if row.sqnr_db is None else -row.sqnr_db for row in rows]
+    return [0.0] * len(rows)
