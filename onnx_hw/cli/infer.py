@@ -13,7 +13,7 @@ from onnx_hw.cli.session import CliSession
 
 @click.command(cls=GroupedCommand, short_help="Run a build on its board.")
 @click.argument("folder", metavar="DIR", type=FILE)
-@click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array for each graph input.")
+@click.option("--inputs", type=FILE, metavar="X.npz", help="Samples, one array for each graph input.")
 @click.option(
     "--port", default="auto", show_default=True, metavar="PORT",
     help="Serial port, or spidev0.0 or ftdi://ftdi:232h/1 where the board has SPI; auto: the first port at which the "
@@ -21,10 +21,33 @@ from onnx_hw.cli.session import CliSession
 )  # fmt: skip
 @click.option("--out", type=FILE, metavar="Y.npz", help="File for the outputs, one array for each graph output.")
 @click.option("--check", is_flag=True, help="Compare the outputs with those of the integer network.")
+@click.option("--self-test", "tests", is_flag=True, help="Send the frames that the build keeps, and show one verdict.")
 @click.pass_obj
-def infer(session: CliSession, folder: Path, inputs: Path, port: str, out: Path | None, check: bool) -> None:
+def infer(
+    session: CliSession, folder: Path, inputs: Path | None, port: str, out: Path | None, check: bool, tests: bool
+) -> None:
     """Send samples to the board that holds the build in DIR, and show the outputs."""
-    from onnx_hw.cli.show.summaries import infer_summary
+    from onnx_hw.cli.show.summaries import infer_summary, self_test_summary
+    from onnx_hw.messages.errors import user_error
+
+    if tests:
+        from onnx_hw.commands.self_test import refusal, self_test
+
+        if inputs is not None or out is not None or check:
+            message = "--self-test must stand alone: it has frames of its own, and compares them with golden"
+            raise user_error(
+                "self-test-alone", message, where="--self-test", hint="leave out the others", stage="arguments"
+            )
+        verdict = self_test(folder, port, session.terminal)
+        session.terminal.show(self_test_summary(verdict))
+        if (failed := refusal(verdict)) is not None:
+            raise failed
+        return
+    if inputs is None:
+        hint = "--self-test needs none: the build keeps frames with their results"
+        raise user_error(
+            "inputs-missing", "samples must be given: --inputs X.npz", where="--inputs", hint=hint, stage="arguments"
+        )
     from onnx_hw.commands.infer import InferOptions
     from onnx_hw.commands.infer import infer as infer_samples
     from onnx_hw.samples.read_samples import write_samples

@@ -17,6 +17,7 @@ from onnx_hw.assemble.design_file import write_design
 from onnx_hw.assemble.elaborate import NamedCircuit, bench_circuit
 from onnx_hw.assemble.host_model_file import write_host_model
 from onnx_hw.assemble.netlist import Netlist
+from onnx_hw.assemble.self_test_file import write_self_test
 from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
 from onnx_hw.commands.stage_messages import (
@@ -232,6 +233,7 @@ class BuildState:
             self.circuit = bench.result() if bench else None
         self.account.note(digest=self.netlist.digest)
         write_host_model(self.folder, self.account.note_file, self.design, self.netlist)
+        write_self_test(self.folder, self.account.note_file, self.design, self.netlist)
         self.account.say(str(self.netlist))
 
     def simulate(self) -> None:

@@ -48,14 +48,14 @@ class InferOptions:
 
     Attributes:
         folder: folder of the build.
-        inputs: npz with the samples.
+        inputs: npz with the samples; None for a self-test.
         port: serial port, or SPI port of ``onnx_hw_link.spi_transport``; ``auto`` for the first one at which the
             design answers, ``sim`` for a simulation of the whole chip.
         check: compare with golden.
     """
 
     folder: Path
-    inputs: Path
+    inputs: Path | None
     port: str = AUTO
     check: bool = False
 
@@ -118,13 +118,14 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
     """
     progress, board = progress or Silent(), ""
     try:
-        model = _read(options.folder)
+        model = read_host(options.folder)
         values = tuple(Value(x.name, _element_type(x.dtype), x.shape) for x in model.inputs)
+        assert options.inputs is not None
         given = read_samples(options.inputs, values)
         for message, hint in given.notes:
             progress.warn(message, hint)
-        design = _kept_design(options, model)
-        with _port(options, model, design, progress) as (port, timeout):
+        design = kept_design(options, model)
+        with opened_port(options, model, design, progress) as (port, timeout):
             if model.elsewhere:
                 from onnx_hw.commands.reference_host import HostByReference
 
@@ -141,9 +142,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
                 _compare(outputs, golden.run(design.network, given.arrays))
             timing = None if design is None else _timing(design, model.link, results, faults)
     except LinkError as error:
-        code = ExitCode.USAGE if isinstance(error, AnotherDesign) else ExitCode.TOOL_FAILED
-        hint = NO_BOARD if options.port != SIMULATED and isinstance(error, NoAnswer | PortFailed) else ""
-        raise user_error(error.code, str(error), where=options.port, hint=hint, stage="link", exit_code=code) from error
+        raise link_failure(error, options.port) from error
     ends = [result.ended for result in results]
     return InferResult(
         Outputs(outputs, given.labels),
@@ -157,7 +156,14 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
     )
 
 
-def _read(folder: Path) -> HostModel:
+def link_failure(error: LinkError, port: str) -> UserError:
+    """Return the error that a user sees."""
+    code = ExitCode.USAGE if isinstance(error, AnotherDesign) else ExitCode.TOOL_FAILED
+    hint = NO_BOARD if port != SIMULATED and isinstance(error, NoAnswer | PortFailed) else ""
+    return user_error(error.code, str(error), where=port, hint=hint, stage="link", exit_code=code)
+
+
+def read_host(folder: Path) -> HostModel:
     """Read what a host knows of a build behind a serial line; ``model.json`` alone is enough.
 
     Raises:
@@ -213,13 +219,14 @@ def _has_link(report: Report) -> bool:
     return isinstance(onnx_hw_boards.board(name), LinkedBoard)
 
 
-def _kept_design(options: InferOptions, model: HostModel) -> Design | None:
+def kept_design(options: InferOptions, model: HostModel) -> Design | None:
     """Return the design of the build, where something needs it; else None.
 
     Raises:
         UserError: the folder holds none, or one that is not of this ``model.json``.
     """
-    if options.port != SIMULATED and not options.check and not model.elsewhere:
+    computes = options.inputs is not None and bool(model.elsewhere)
+    if options.port != SIMULATED and not options.check and not computes:
         return None
     from onnx_hw.assemble.design_file import read_design
     from onnx_hw.report.read import read_report
@@ -230,7 +237,7 @@ def _kept_design(options: InferOptions, model: HostModel) -> Design | None:
 
 
 @contextmanager
-def _port(
+def opened_port(
     options: InferOptions, model: HostModel, design: Design | None, progress: Progress
 ) -> Iterator[tuple[str, float]]:
     """Yield (name of the port, seconds to wait there)."""

@@ -50,6 +50,10 @@ def test_digits_through_the_pins(board: str, inputs: Path, tmp_path: Path) -> No
     assert done.exit_code == 0, done.output
     assert "3 frames, each equal to golden" in done.output and "port: simulated" in done.output
     assert "accuracy: 100.00% of 3 samples" in done.output
+    done = call("infer", out, "--self-test", "--port", "sim")
+    assert done.exit_code == 0, done.output
+    assert "PASS: 40 of 40 frames as golden" in done.output and "cycles for a frame alone, as predicted" in done.output
+    assert f"digits on {board}, design" in done.output
     with np.load(results) as written:
         assert written["probabilities"].shape == (3, 1, 10)
 

@@ -16,6 +16,7 @@ from onnx_hw.report.fact import Fact
 
 if TYPE_CHECKING:
     from onnx_hw.commands.infer import InferResult
+    from onnx_hw.commands.self_test import BoardVerdict
     from onnx_hw.commands.verify import VerifyResult
     from onnx_hw.timing.link_times import LinkTimesCheck
 
@@ -98,6 +99,21 @@ def tried_on_board(result: InferResult) -> str:
     wire = (faults.broken, faults.missed, faults.silent, faults.resent)
     lines.append("wire: {:,} broken packets, {:,} missed, {:,} silences, {:,} sent again".format(*wire))
     return "\n".join(["```", *lines, "```"])
+
+
+def self_test_summary(verdict: BoardVerdict) -> Text:
+    """Return the verdict of a board, and what to paste into the form."""
+    device, result, faults = verdict.device, verdict.result, verdict.result.faults
+    where = "simulated, no board" if device.port == SIMULATED else device.port
+    wire = (faults.broken, faults.missed, faults.silent, faults.resent)
+    lines = [
+        f"onnx-hw {__version__}: {device.design} on {device.board}, design {device.digest}",
+        f"port: {where}, {device.baud:,} bit/s; {platform.system()} on {platform.machine()}",
+        f"self-test: {result.verdict}",
+        "wire: {:,} broken packets, {:,} missed, {:,} silences, {:,} sent again".format(*wire),
+    ]
+    text = Text(result.verdict, "bold green" if result.passed else "bold red")
+    return text.append("\n".join(["", "", f"for {FORM}:", "", "```", *lines, "```"]), "default")
 
 
 def _paces(result: InferResult) -> str:
