@@ -31,6 +31,9 @@ int32_t there_and_back(uint8_t *frame, uint32_t at, int32_t n, unsigned bits, in
     onnx_hw_link_put(frame, at, n, bits);
     return onnx_hw_link_get(frame, at, bits, is_signed);
 }
+int32_t get(const uint8_t *frame, uint32_t at, unsigned bits, int is_signed) {
+    return onnx_hw_link_get(frame, at, bits, is_signed);
+}
 onnx_hw_link_status open_wire(onnx_hw_link *l, const onnx_hw_link_io *io, uint8_t number, uint32_t timeout) {
     return onnx_hw_link_open(l, io, number, timeout);
 }

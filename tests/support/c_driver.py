@@ -50,6 +50,7 @@ def library() -> ctypes.CDLL:
         ("quantize", ctypes.c_int32, [ctypes.c_float, ctypes.c_float, *[ctypes.c_int32] * 3]),
         ("dequantize", ctypes.c_float, [ctypes.c_int32, ctypes.c_float, ctypes.c_int32]),
         ("there_and_back", ctypes.c_int32, [pointer, u32, ctypes.c_int32, ctypes.c_uint, ctypes.c_int]),
+        ("get", ctypes.c_int32, [pointer, u32, ctypes.c_uint, ctypes.c_int]),
         ("open_wire", ctypes.c_int, [pointer, pointer, ctypes.c_uint8, u32]),
         ("run_frame", ctypes.c_int, [pointer, pointer, ctypes.c_char_p, pointer, u32]),
         ("told", ctypes.c_char_p, [ctypes.c_int]),
