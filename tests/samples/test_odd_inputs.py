@@ -65,7 +65,10 @@ def folder(**files: bytes) -> Callable[[Path], None]:
 
 
 def of(stored: bytes) -> Callable[[Path], None]:
-    return lambda path: (path / "x.npz").write_bytes(stored) and None
+    def write(path: Path) -> None:
+        (path / "x.npz").write_bytes(stored)
+
+    return write
 
 
 def arrays(**stored: object) -> Callable[[Path], None]:

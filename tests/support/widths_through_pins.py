@@ -54,8 +54,8 @@ class Echo(Component):
 
 def wrong_integers(kind: str, bits: int, signed: bool, folder: Path) -> dict[str, int]:
     """Return how many integers did not come back, of ``FRAMES`` frames, by host: ``driver`` and ``c``."""
-    ports = [(LinkPort(name, BEATS, WIDTH, bits, signed),) for name in ("a", "b")]
-    link, wires = Link(bytes(range(16)), *ports, round(CLOCK_MHZ * 1e6)), LINKS[kind]
+    a, b = (LinkPort(name, BEATS, WIDTH, bits, signed) for name in ("a", "b"))
+    link, wires = Link(bytes(range(16)), (a,), (b,), round(CLOCK_MHZ * 1e6)), LINKS[kind]
     rtlil = to_rtlil(Shell(wires.shell(Echo(link), link, CLOCK_MHZ)))
     low = -(1 << (bits - 1)) if signed else 0
     values = np.random.default_rng(bits).integers(low, low + (1 << bits), (FRAMES, BEATS, WIDTH))
