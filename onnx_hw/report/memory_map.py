@@ -84,7 +84,7 @@ def describe_memories(design: Design, rtlil: str, netlist: Path, family: Family)
         sections.append(
             MemorySection(
                 core,
-                path.removeprefix("core."),
+                path.removeprefix("core.").removeprefix("shell."),
                 _contents(path) if image is None else image.what,
                 words if bits else 0,
                 bits,

@@ -45,7 +45,7 @@ def test_blocks_belong_to_the_memories_of_their_cores(tmp_path):
         (pool.name, "ring0_0", "rows of the frame", 256, 8, 1),
         (dense.name, "weights0", "weight", count, 8, 2),
         (dense.name, "x", "data", 0, 0, 1),
-        ("", "shell.end.sender.memory", "bytes to the host", 0, 0, 1),
+        ("", "end.sender.memory", "bytes to the host", 0, 0, 1),
     ]
     assert [(m.bits_used, m.bits_taken) for m in found[:2]] == [(2_048, 18_432), (8 * count, 36_864)]
 

@@ -24,7 +24,7 @@ from support.page_checks import check_page, data_of, words
 HOSTILE = "<b>&\"'</script><img src='http://x'>\x1b[2J\u202e{{ 7 * 6 }}]]>"
 
 
-def explored(name: str = "digits") -> str:
+def explored(name: str = "digits", accuracies: tuple[float | None, ...] = 4 * (None,)) -> str:
     rows = with_front(
         ExploreRow(
             lanes,
@@ -35,6 +35,7 @@ def explored(name: str = "digits") -> str:
             interval=9_216 // lanes,
             estimate=Cells(500 * lanes, 3_000, lanes, 0),
             frames_per_second=2e6 * lanes,
+            accuracy=accuracies[lanes - 1],
         )
         for lanes in range(1, 5)
     )
@@ -62,6 +63,17 @@ def test_every_choice_is_a_row_and_every_built_one_a_point():
     assert plotted["rows"][1]["values"] == {"LUT4": 1_000, "multipliers": 2}
     assert "8,000,000" in words(text) and "MHz" not in words(text), "nothing was routed"
     assert text.count('<code class="command">') == 5
+
+
+def test_accuracy_is_a_column_and_an_axis_where_rows_differ_in_it():
+    text = explored(accuracies=(0.9, 0.95, 0.95, 0.97))
+    plotted = data_of(text)["explored"]
+    assert plotted["axes"][-1] == {"key": "accuracy, %", "label": "accuracy, %", "from_zero": False}
+    assert [round(row["values"]["accuracy, %"], 6) for row in plotted["rows"]] == [90, 95, 95, 97]
+    assert "95.00" in words(text) and "and a higher accuracy" in words(text)
+    alike = explored(accuracies=4 * (0.9,))
+    assert "90.00" in words(alike) and len(data_of(alike)["explored"]["axes"]) == 2
+    assert "accuracy" not in words(explored()), "unknown everywhere"
 
 
 def test_names_do_not_leave_their_place():

@@ -137,6 +137,7 @@ def page(made: Explored, model: str) -> str:
         columns=columns,
         plotted=_plotted(done),
         routed=_routed(done),
+        quality=_quality(done),
         scripts=("uPlot.iife.min.js", "page.js", "plots.js", "explore.js"),
     )
 
@@ -151,9 +152,22 @@ def _routed(rows: Sequence[ExploreRow]) -> bool:
     return any(row.fmax_mhz is not None for row in rows)
 
 
+def _quality(rows: Sequence[ExploreRow]) -> str:
+    """Return what the Pareto front compares of the integers, as ``with_front`` does; empty where nothing is known."""
+    if any(row.accuracy is not None for row in rows):
+        return " and a higher accuracy"
+    return " and less noise" if any(row.sqnr_db is not None for row in rows) else ""
+
+
+def _distinguishes(measure: Measure, rows: Sequence[ExploreRow]) -> bool:
+    """Return whether a plot over a figure shows anything: a cost other than 0, or at least two different values."""
+    values = {measure.value(row) for row in rows} - {None}
+    return bool(values - {0}) and (measure.from_zero or len(values) > 1)
+
+
 def _plotted(rows: Sequence[ExploreRow]) -> dict[str, Any]:
-    """Return the values of the plots: the axes along which rows differ from nothing, and a point per row."""
-    axes = [m for m in MEASURES if m.label and any(m.value(row) for row in rows)]
+    """Return the values of the plots: the axes that show anything, and a point per row."""
+    axes = [m for m in MEASURES if m.label and _distinguishes(m, rows)]
     return {
         "axes": [{"key": m.heading, "label": m.label, "from_zero": m.from_zero} for m in axes],
         "rows": [
