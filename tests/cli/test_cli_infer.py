@@ -122,6 +122,21 @@ def test_no_build_and_another_format(inputs: Path, tmp_path: Path) -> None:
     assert "error[no-build]" in done.output
 
 
+def test_a_build_that_was_begun_again(built: Path, inputs: Path, tmp_path: Path) -> None:
+    """What the board holds is of the earlier build, and the design of the later one: they are not compared."""
+    out = tmp_path / "out"
+    again = call("build", small_model(tmp_path / "small.onnx"), "--board", "icebreaker", "--out", out, *SCHEDULE)
+    assert again.exit_code == 0, again.output
+    (out / "model.json").write_bytes((built / "model.json").read_bytes())
+    told = "infer", out, "--inputs", inputs, "--port", "/dev/nowhere"
+    for more, code, said in (((), 3, "nothing is there"), (("--check",), 1, "must have come to a netlist")):
+        done = call(*told, *more)
+        assert done.exit_code == code and said in " ".join(done.output.split()), done.output
+
+
+SCHEDULE = ("--stop-after", "schedule", "--multipliers", "2")
+
+
 @pytest.mark.parametrize(
     ("board", "until", "said"),
     [
