@@ -67,6 +67,8 @@ class IntegerDecisions:
         ranges: range of each value for which an MSE range was searched.
         held: error of each quantized value and of the logits (``logits.py``), in the order of the graph.
         noises: for each of the logits, (samples,) sums of squared errors on the samples that judge.
+        spreads: for each of the logits, the sum of squared differences from their mean on the same samples.
+        finite: whether all logits are finite with integers.
         classes: (samples,) index of the greatest of the first logits, in floats and in integers; None without logits.
     """
 
@@ -76,4 +78,6 @@ class IntegerDecisions:
     ranges: dict[str, MseRange] = field(default_factory=dict)
     held: dict[str, QuantError] = field(default_factory=dict)
     noises: dict[str, np.ndarray] = field(default_factory=dict)
+    spreads: dict[str, float] = field(default_factory=dict)
+    finite: bool = True
     classes: tuple[np.ndarray, np.ndarray] | None = None

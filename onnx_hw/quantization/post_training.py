@@ -25,11 +25,12 @@ from onnx_hw.quantization.cross_layer_equalization import equalize_channels
 from onnx_hw.quantization.decisions import IntegerDecisions, QuantError
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.insert_qdq import insert_quantization
-from onnx_hw.quantization.mixed_precision.cost import estimate_costs
+from onnx_hw.quantization.mixed_precision.cost import estimate_costs, operands_of_functions
 from onnx_hw.quantization.mixed_precision.logits import find_logits
 from onnx_hw.quantization.mixed_precision.search import WIDTHS, ChosenWidths, WidthSearch
 from onnx_hw.quantization.mixed_precision.sensitivity import measure_noise
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss, loss_by_tensor
+from onnx_hw.quantization.mixed_precision.widen import WIDER, widen_tensors
 from onnx_hw.quantization.placement import choose_quantized_values
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.ranges.batched_run import Frame, pick_samples, sample_stride
@@ -113,6 +114,20 @@ def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme =
         found = {names.get(name, name): precision for name, precision in scheme.data_overrides.items()}
         widths = replace(widths, scheme=replace(scheme, data_overrides=found))
     chosen = choose_integers(equal, points, samples, spans, terms, scheme)
+    if scheme.widen:
+        wider = widen_tensors(
+            scheme,
+            chosen,
+            estimate_costs(equal.graph, points, (scheme.data.bits, *WIDER)),
+            operands_of_functions(equal.graph, points),
+            lambda tried: choose_integers(equal, points, samples, spans, terms, tried),
+            lambda integers: loss_by_tensor(equal.graph, samples, terms, integers, {}),
+        )
+        if wider is not None:
+            chosen, widths = wider
+            scheme = widths.scheme
+            found = {names.get(name, name): precision for name, precision in scheme.data_overrides.items()}
+            widths = replace(widths, scheme=replace(scheme, data_overrides=found))
     held = {names.get(name, name): of for name, of in chosen.held.items()}
     quantized = _inserted(equal, points, spans, head, scheme, chosen)
     lost = partial(loss_by_tensor, equal.graph, samples, terms, chosen, names)

@@ -99,7 +99,7 @@ def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: 
             is not quantized.
     """
     model, ready, brings = prepared.model, prepared.canonical, prepared.brings
-    chosen_by, floats = scheme or DEFAULT, None
+    chosen_by, floats = scheme or replace(DEFAULT, widen=True), None
     result: QuantizedFloats | None = None
     if not brings and ranges is None:
         require_samples(model, given=False)

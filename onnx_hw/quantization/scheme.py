@@ -88,6 +88,7 @@ class Scheme:
         weight_overrides: precision of the weights of single nodes, by the node's name, or by the name of its
             output if it has none.
         goal: goal of a search for the bits of everything without an override; None for no search.
+        widen: whether single values may get more bits where the outputs would lose too much.
     """
 
     data: Precision = Precision()
@@ -97,6 +98,7 @@ class Scheme:
     data_overrides: Mapping[str, Precision] = field(default_factory=dict)
     weight_overrides: Mapping[str, Precision] = field(default_factory=dict)
     goal: Goal | None = None
+    widen: bool = False
 
     def __post_init__(self) -> None:
         if self.data.per_channel or any(precision.per_channel for precision in self.data_overrides.values()):

@@ -50,6 +50,7 @@ def scheme_from_options(options: QuantizeOptions) -> Scheme | None:
         data_overrides={name: replace(data, bits=bits) for name, bits in overrides["data"].items()},
         weight_overrides={name: replace(weights, bits=bits) for name, bits in overrides["weights"].items()},
         goal=goal,
+        widen=options.data is None and options.weights is None and options.precision is None and goal is None,
     )
 
 

@@ -46,6 +46,9 @@ MAX_COLUMNS = 4096
 MAX_JUDGES = 16
 """Number of samples that measure the quantization error where no separate hold-out samples are given."""
 
+MAX_APART_BITS = 13
+"""Greatest width of the operands of a sum that have steps of their own, in bits: there is always an exact sum."""
+
 PRIOR_ROWS = 16
 """Weight of the prior in bias correction: a mean error of n rows is corrected by the share n / (n + PRIOR_ROWS)."""
 
@@ -94,7 +97,16 @@ class _Ranges:
             for name in node.outputs:
                 self._choose_range(name, samples)
             samples.release(node)
+        self._share_steps()
         return self.grids
+
+    def _share_steps(self) -> None:
+        """Give the operands of sums one grid where they are so wide that a sum of two steps may not be exact."""
+        for node in self.graph.nodes:
+            grids = [self.grids[name] for name in node.inputs if name in self.grids]
+            if facts_of(node).effect is Effect.ADDS and len(grids) == 2 and max(g.bits for g in grids) > MAX_APART_BITS:
+                widest = max(grids, key=lambda grid: (grid.bits, grid.step))
+                self.grids |= dict.fromkeys(node.inputs, widest)
 
     def _choose_range(self, name: str, samples: BatchedRun) -> None:
         if name not in self.points:
@@ -155,6 +167,9 @@ class _Weights:
         self.decisions.held[name] = QuantError(arrived, held, beyond / max(1, arrived.values))
         if name in self.logits:
             self.decisions.noises[name] = np.array([likeness.noise for likeness in self._errors_by_sample(name)])
+            self.decisions.spreads[name] = _spread(self.exact.of(name)[self.judges])
+            given = self.quantized.of(name)[self.judges]
+            self.decisions.finite &= all(np.isfinite(array).all() for array in given)
         if self.logits and name == self.logits[0]:
             of_floats, of_integers = (samples.of(name)[self.judges] for samples in (self.exact, self.quantized))
             self.decisions.classes = _classes(of_floats), _classes(of_integers)
@@ -195,14 +210,15 @@ class _Weights:
                 np.broadcast_to([float(number) for number in numbers], matrix[:, :, 0].size).reshape(matrix.shape[:2])
                 for numbers in (grid.step, grid.zero_point)
             )
-            integers = matrix_to_weights(node, gptq_round(matrix, known, scale, zero, grid.low, grid.high), weights)
+            least = 0 if self._stays_positive(node, weights) else grid.low
+            integers = matrix_to_weights(node, gptq_round(matrix, known, scale, zero, least, grid.high), weights)
         else:
             grid = precision.weight_grid(weights, axis)
             integers = grid.integers(weights, axis)
         self.decisions.weights[result] = StoredWeights(integers, grid)
         self.quantized.step(node, {node.inputs[place.at]: dequantize(integers, grid, axis)})
         if node.outputs[0] in self.terms:
-            self._correct_bias(self.terms[node.outputs[0]], result, design)
+            self._correct_bias(self.terms[node.outputs[0]], result, design, self._stays_positive(node, weights))
 
     def _columns(self, node: Node, weights: np.ndarray) -> np.ndarray | None:
         """Return the quantized data of all samples as columns, (groups, rows, columns).
@@ -263,8 +279,31 @@ class _Weights:
             [float(scale) for scale in scales], data, self.grids[result], max_sum * (data.high - data.low)
         )
 
-    def _correct_bias(self, term: BiasTerm, result: str, design: RequantizerScale | None) -> None:
-        """Set the bias term so that the mean of the sums is the one in floats (bias correction)."""
+    def _stays_positive(self, node: Node, weights: np.ndarray) -> bool:
+        """Return whether a product of numbers that are not negative is the argument of a function, such as Log.
+
+        The function may not be defined for negative numbers, which rounding must not make then.
+        """
+        data, result = self.carried.get(node.inputs[0]), node.outputs[0]
+        if data is None or data.low < data.zero_point[0] or weights.min() < 0:
+            return False
+        while len(following := self.readers.get(result, [])) == 1:
+            effect, result = facts_of(following[0]).effect, following[0].outputs[0]
+            if effect is Effect.BENDS:
+                return True
+            if effect not in (Effect.ADDS, Effect.BOUNDS, Effect.KEEPS):
+                return False
+        return False
+
+    def _correct_bias(self, term: BiasTerm, result: str, design: RequantizerScale | None, positive: bool) -> None:
+        """Set the bias term so that the mean of the sums is the one in floats (bias correction).
+
+        Args:
+            term: the bias term.
+            result: name of the product's result.
+            design: scales of the product's requantizer, if they were designed.
+            positive: whether the term must not become smaller, so that no sum becomes negative.
+        """
         stored = self.graph.constants[term.name]
         others = tuple(k for k in range(stored.ndim) if k != term.axis)
         pairs = list(zip(self.exact.of(result), self.quantized.of(result), strict=True))[: self.learned]
@@ -272,6 +311,7 @@ class _Weights:
         each = [(exact.astype(np.float64) - given).mean(axis=others) for exact, given in pairs if finite]
         off = np.mean(each or [np.zeros(stored.size)], axis=0)
         rows = sum(array.size for array in self.exact.of(result)[: self.learned]) / off.size
+        off = np.maximum(off, 0) if positive else off
         target = stored.reshape(-1).astype(np.float64) + off * rows / (rows + PRIOR_ROWS)
         units = design.terms(target) if design else None
         if design is not None and units is not None:
@@ -290,6 +330,12 @@ class _Weights:
 def _stride(rows: int, samples: int) -> int:
     """Return the stride between the rows of a sample that are used."""
     return -(-rows // max(1, MAX_ROWS // samples))
+
+
+def _spread(arrays: Sequence[np.ndarray]) -> float:
+    """Return the sum of squared differences from the mean of all finite numbers."""
+    numbers = np.concatenate([array[np.isfinite(array)] for array in arrays]).astype(np.float64)
+    return float(np.square(numbers - numbers.mean()).sum()) if numbers.size else 0.0
 
 
 def _classes(samples: Sequence[np.ndarray]) -> np.ndarray:

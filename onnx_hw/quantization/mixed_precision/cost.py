@@ -19,7 +19,7 @@ from onnx_hw.onnx.evaluate.macs import macs_of
 from onnx_hw.onnx.graph.dependencies import readers_of
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.onnx.operators.facts import LINEAR_EFFECTS, Effect
 from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey, weighted_products
 
 BLOCK_RAM, TABLE = 18 * 1024, 16
@@ -65,6 +65,17 @@ def estimate_costs(graph: Graph, points: Collection[str], widths: Collection[int
             for bits in widths
         }
     return costs
+
+
+def operands_of_functions(graph: Graph, points: Collection[str]) -> set[str]:
+    """Return the names of the points that a function reads, or a product of two values."""
+    behind = _readers_of_points(graph, points)
+    return {name for name in points if any(_is_function(node, graph) for node in behind[name])}
+
+
+def _is_function(node: Node, graph: Graph) -> bool:
+    effect, values = facts_of(node).effect, [name for name in node.inputs if name and name not in graph.constants]
+    return effect is Effect.BENDS or (effect in LINEAR_EFFECTS - {Effect.ADDS} and len(values) > 1)
 
 
 def _readers_of_points(graph: Graph, points: Collection[str]) -> Mapping[str, list[Node]]:

@@ -192,7 +192,7 @@ class _Walk:
         for name in self.ends:
             likeness = NoiseStatistics()
             for given, exact in zip(trial.of(name), self.exact.of(name), strict=True):
-                likeness = likeness.with_values(given, exact)
+                likeness = likeness.with_values(np.where(np.isfinite(given), given, 0), exact)  # Log(0) is all noise
             found.append(likeness.noise / max(likeness.signal, MIN_POWER))
         return found
 

@@ -1,0 +1,132 @@
+"""Wider integers for the tensors that lose most, where the usual width costs the outputs too much.
+
+Most models keep 30 to 50 dB with eight bits everywhere. Those of which a value spans decades (the power of a spectrum
+before its logarithm), or that multiply many tensors by each other, do not. The decisions of a first pass go in; if they
+are good enough, they are kept. Otherwise the loss of each tensor is measured (``sqnr_by_tensor.py``), the cheapest
+additional bits that should suffice are chosen, and the integers are chosen anew. ``post_training`` calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from onnx_hw.quantization.decisions import IntegerDecisions
+from onnx_hw.quantization.mixed_precision.search import ChosenWidths, CostTable
+from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey
+from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss
+from onnx_hw.quantization.scheme import Scheme
+from onnx_hw.samples.sqnr import MIN_POWER
+
+LEAST_DB = 30.0
+"""Least ratio of the outputs' variance to their noise, in dB, with which the usual width is kept."""
+
+AIM_DB = 33.0
+"""Ratio that is aimed at with wider tensors, in dB: it is an estimate, and new samples fare a little worse."""
+
+ENOUGH_DB = 32.0
+"""Ratio at which no further widths are tried, in dB."""
+
+MAX_ROUNDS = 4
+"""Greatest number of times that the integers are chosen anew."""
+
+MAX_OPERAND_BITS = 14
+"""Greatest width of the argument of a function, whose table has an entry for every integer, and of the factors of a
+product of two values.
+"""
+
+WIDER = (9, 10, 12, 14, 16)
+"""Offered widths, in bits."""
+
+
+@dataclass(frozen=True)
+class WidenedTensors(ChosenWidths):
+    """Widths of the tensors that are wider than the others."""
+
+    def __str__(self) -> str:
+        overrides = (*self.scheme.data_overrides.values(), *self.scheme.weight_overrides.values())
+        bits = [precision.bits for precision in overrides]
+        tensors = "1 tensor" if len(bits) == 1 else f"{len(bits)} tensors"
+        width = f"{bits[0]} bits" if len(set(bits)) == 1 else f"{min(bits)} to {max(bits)} bits"
+        return f"{tensors} of {width}"
+
+
+def noise_of(decisions: IntegerDecisions) -> float:
+    """Return the noise over the variance of the logits where it is largest; infinite where a number is not finite."""
+    if not decisions.finite:
+        return float("inf")
+    ratios = [decisions.noises[name].sum() / max(spread, MIN_POWER) for name, spread in decisions.spreads.items()]
+    return float(max(ratios, default=0.0))
+
+
+def widen_tensors(
+    scheme: Scheme,
+    decisions: IntegerDecisions,
+    costs: CostTable,
+    operands: Collection[str],
+    choose: Callable[[Scheme], IntegerDecisions],
+    measure: Callable[[IntegerDecisions], Sequence[TensorLoss]],
+) -> tuple[IntegerDecisions, WidenedTensors] | None:
+    """Return better decisions and the widths that they have; None where the given ones are good enough or the best.
+
+    Args:
+        scheme: scheme of the decisions.
+        decisions: integers of a first pass.
+        costs: cost of each tensor at the usual and at each of the wider widths.
+        operands: names of the values that must not be wider than ``MAX_OPERAND_BITS``.
+        choose: function that chooses the integers of a scheme.
+        measure: function that returns the loss of each tensor.
+    """
+    before = noise_of(decisions)
+    if before <= 10 ** (-LEAST_DB / 10):
+        return None
+    best, noise, widths, found = decisions, before, scheme, decisions
+    for _ in range(MAX_ROUNDS):
+        chosen = _widened(widths, measure(found), noise_of(found), costs, operands)
+        if chosen == widths:
+            break
+        widths = chosen
+        found = choose(widths)
+        if noise_of(found) < noise:
+            best, noise, scheme = found, noise_of(found), widths
+        if noise <= 10 ** (-ENOUGH_DB / 10):
+            break
+    if best is decisions:
+        return None
+    overrides = {"data": scheme.data_overrides, "weights": scheme.weight_overrides}
+    total = sum(costs[TensorKey(k, name)][p.bits] for k, each in overrides.items() for name, p in each.items())
+    return best, WidenedTensors(scheme, total, float(-10 * np.log10(noise)))
+
+
+def _widened(
+    scheme: Scheme, losses: Sequence[TensorLoss], noise: float, costs: CostTable, operands: Collection[str]
+) -> Scheme:
+    """Return a scheme with the cheapest widths that should reduce the noise to what is aimed at.
+
+    One bit more quarters the noise of a tensor. The tensors are widened step by step, each time the one whose step
+    saves most noise for its cost.
+    """
+    bits = {loss.tensor: loss.bits for loss in losses}
+    lost = {loss.tensor: loss.noise for loss in losses if loss.noise > 0}
+    allowed = sum(lost.values()) * min(0.5, 10 ** (-AIM_DB / 10) / noise)
+    while sum(lost.values()) > allowed:
+        steps = []
+        for key, each in lost.items():
+            wider = next((width for width in WIDER if width > bits[key]), None)
+            if wider is None or (key.name in operands and wider > MAX_OPERAND_BITS):
+                continue
+            cost = max(costs[key][wider] - costs[key][bits[key]], 1.0)
+            steps.append((each * (1 - 4.0 ** (bits[key] - wider)) / cost, key, wider))
+        if not steps:
+            break
+        _, key, wider = max(steps)
+        lost[key] *= 4.0 ** (bits[key] - wider)
+        bits[key] = wider
+    usual = {"data": scheme.data, "weights": scheme.weights}
+    wide = {
+        kind: {k.name: replace(precision, bits=b) for k, b in bits.items() if k.kind == kind and b > precision.bits}
+        for kind, precision in usual.items()
+    }
+    return replace(scheme, data_overrides=wide["data"], weight_overrides=wide["weights"])

@@ -1,0 +1,97 @@
+"""Wider integers where the usual width costs too much: gated blocks and spectrograms, drawn by seed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_hw import flow
+from onnx_hw.ir import golden
+from onnx_hw.ir.network import Network
+from onnx_hw.quantization.decisions import IntegerDecisions
+from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey
+from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss
+from onnx_hw.quantization.mixed_precision.widen import WIDER, widen_tensors
+from onnx_hw.quantization.scheme import DEFAULT, Scheme
+from support.onnx_oracle import assert_circuit_agrees, by_onnxruntime, write
+from support.random_gated_blocks import DrawnFloats, draw_gated_blocks
+from support.random_spectrograms import draw_spectrogram
+
+
+def kept_db(drawn: DrawnFloats, folder: Path, scheme: Scheme | None = None) -> tuple[float, Network]:
+    """Return variance to noise on new samples, in dB, and the network."""
+    path = write(drawn.sketch, folder / "m.onnx", drawn.shapes, drawn.output)
+    network = flow.quantize(flow.read(path), {"x": drawn.samples}, scheme)
+    found = golden.run(network, {"x": drawn.others})[drawn.output]
+    wanted = by_onnxruntime(path, {"x": drawn.others})[drawn.output]
+    return float(10 * np.log10(wanted.var() / np.mean((found - wanted) ** 2))), network
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_the_power_of_a_spectrum_gets_the_bits_it_needs(tmp_path: Path, seed: int) -> None:
+    drawn = draw_spectrogram(seed)
+    usual, _ = kept_db(drawn, tmp_path, DEFAULT)
+    wide, _ = kept_db(drawn, tmp_path)
+    assert not usual > 20 and wide > 25  # the former may be NaN: the logarithm of a negative sum
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [6, 8, 12, 13])
+def test_more_spectrograms(tmp_path: Path, seed: int) -> None:
+    assert kept_db(draw_spectrogram(seed), tmp_path)[0] > 25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 5])
+def test_gated_blocks_keep_what_others_keep(tmp_path: Path, seed: int) -> None:
+    drawn = draw_gated_blocks(seed)
+    assert kept_db(drawn, tmp_path, DEFAULT)[0] < 28 < kept_db(drawn, tmp_path)[0]
+
+
+@pytest.mark.slow
+def test_the_circuit_of_wide_values_agrees(tmp_path: Path) -> None:
+    assert_circuit_agrees(kept_db(draw_spectrogram(4, 16), tmp_path)[1])
+
+
+def decisions(noise: float) -> IntegerDecisions:
+    return IntegerDecisions(noises={"y": np.array([noise])}, spreads={"y": 1.0})
+
+
+def test_what_is_good_enough_is_kept() -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("nothing is chosen anew")
+
+    assert widen_tensors(DEFAULT, decisions(0.9e-3), {}, (), never, never) is None  # type: ignore[arg-type]
+
+
+def test_the_cheapest_bits_that_suffice_are_chosen() -> None:
+    """One value makes nearly all of the noise; of the two others one costs nothing and one may not be wide."""
+    noises = {"loud": 0.099, "cheap": 0.0005, "table": 0.00005}
+    keys = {name: TensorKey("data", name) for name in noises}
+    prices = {"loud": 10, "cheap": 0, "table": 50}
+    costs = {keys[name]: {bits: price * bits for bits in (8, *WIDER)} for name, price in prices.items()}
+    tried: list[Scheme] = []
+
+    def choose(scheme: Scheme) -> IntegerDecisions:
+        tried.append(scheme)
+        extra = {name: scheme.data_precision(name).bits - 8 for name in noises}
+        return decisions(sum(noise * 4.0 ** -extra[name] for name, noise in noises.items()))
+
+    def measure(integers: IntegerDecisions) -> list[TensorLoss]:
+        bits = tried[-1].data_precision if tried else DEFAULT.data_precision
+        return [
+            TensorLoss(keys[name], bits(name).bits, noise * 4.0 ** (8 - bits(name).bits), 0.0, 0.0, 0.0)
+            for name, noise in noises.items()
+        ]
+
+    result = widen_tensors(DEFAULT, decisions(0.1), costs, ["table"], choose, measure)
+    assert result is not None and len(tried) == 1
+    best, widths = result
+    chosen = {name: precision.bits for name, precision in widths.scheme.data_overrides.items()}
+    assert chosen["loud"] == 12 and chosen["cheap"] > 8 and "table" not in chosen
+    assert best.noises["y"].sum() < 10**-3.2 and widths.sqnr_db > 32
+    one = replace(widths.scheme, data_overrides={"loud": DEFAULT.data})
+    assert str(replace(widths, scheme=one)) == "1 tensor of 8 bits"
