@@ -26,7 +26,7 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Speed and size": ("--fps", "--multipliers", "--clock", "--folding"),
     "Search": ("--seeds", "--stop-at", "--budget", "--everything"),
     "Proof": ("--engine", "--stalls", "--no-gate-level", "--waves"),
-    "Port": ("--port", "--check", "--flash", "--dry-run"),
+    "Port": ("--port", "--check", "--self-test", "--flash", "--dry-run"),
     "Output": ("--out", "--stop-after", "--json", "--open", "--verbose"),
     "Tools": ("--seed", "--jobs", "--scheduler", "--store", "--prune", "--help", "--version"),
 }
