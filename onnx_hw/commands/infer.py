@@ -179,8 +179,8 @@ def read_host(folder: Path) -> HostModel:
     if model.link_kind not in TRANSPORTS or not model.baud:
         raise user_error(
             "no-port",
-            f"the build must be behind a serial port; this one is behind {model.link_kind.upper()}, which `infer` does "
-            "not speak",
+            f"the build must be for a board with a link; this one is Verilog behind {model.link_kind.upper()}, whose "
+            "board and rate `infer` does not know",
             where=str(folder),
             hint="the bench in its folder shell/ sends frames; docs/link.md says how a controller does",
             stage="arguments",

@@ -49,9 +49,9 @@ class BoardSection:
 
 @dataclass(frozen=True)
 class Serial:
-    """Serial link between the board and its host."""
+    """Link between the board and its host: a UART or SPI."""
 
-    baud: Annotated[int, "bits per second; one byte takes ten bits"]
+    baud: Annotated[int, "bits per second on the wire; one byte takes ten bits of a UART, eight of SPI"]
     bytes_in: Annotated[int, "bytes of a frame to the board"]
     bytes_out: Annotated[int, "bytes of a frame from the board"]
     frames_per_second: Annotated[float, "frames per second that the link carries, with the framing of its packets"]

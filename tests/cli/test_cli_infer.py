@@ -163,7 +163,9 @@ def test_a_build_behind_spi(built: Path, tmp_path: Path) -> None:
     for port in ("auto", "sim"):
         done = call("infer", tmp_path, "--inputs", tmp_path / "none.npz", "--port", port)
         assert done.exit_code == 1
-        assert "the build must be behind a serial port; this one is behind SPI" in " ".join(done.output.split())
+        assert "the build must be for a board with a link; this one is Verilog behind SPI" in " ".join(
+            done.output.split()
+        )
 
 
 class Somebody(threading.Thread):
