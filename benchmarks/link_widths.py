@@ -26,7 +26,7 @@ def main() -> None:
         for bits in map(int, given.bits.split(",")):
             for signed in (True, False):
                 with tempfile.TemporaryDirectory() as place:
-                    found = wrong_integers(kind, bits, signed, Path(place))
+                    found = wrong_integers(LINKS[kind], ((bits, signed),), Path(place))
                 wrong, total = wrong + sum(found.values()), total + len(found) * FRAMES * BEATS * WIDTH
                 print(f"{kind}, {'signed' if signed else 'unsigned'} {bits} bits: {found} wrong", flush=True)
     print(f"{wrong:,} wrong of {total:,}")

@@ -1,14 +1,15 @@
 # amaranth: UnusedElaboratable=no
-"""A few widths through simulated pins, by driver and C header; ``benchmarks/link_widths.py`` takes all of them."""
+"""Integers of all widths through simulated pins, by UART and SPI, by driver and C header."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from onnx_hw_tools import tools
-from support.widths_through_pins import wrong_integers
+from support.widths_through_pins import LINKS, Kind, wrong_integers
 
 try:
     tools.find("verilator"), tools.find("c++")
@@ -16,6 +17,14 @@ except tools.ToolMissing as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
 
-@pytest.mark.parametrize(("kind", "bits", "signed"), [("uart", 4, False), ("spi", 11, True)])
-def test_every_integer_comes_back(kind: str, bits: int, signed: bool, tmp_path: Path) -> None:
-    assert wrong_integers(kind, bits, signed, tmp_path) == {"driver": 0, "c": 0}
+ALL = tuple((bits, signed) for bits in range(1, 17) for signed in (True, False))
+
+
+@pytest.mark.parametrize(
+    ("kind", "kinds"),
+    [("spi", ALL), ("uart", ((4, False),)), pytest.param("uart", ALL, marks=pytest.mark.slow)],
+    ids=["spi", "uart, by halves of a byte", "uart"],
+)
+def test_every_integer_comes_back(kind: str, kinds: Sequence[Kind], tmp_path: Path) -> None:
+    """All widths in one chip, whose bytes come bit by bit; and widths of which several make a byte."""
+    assert wrong_integers(LINKS[kind], kinds, tmp_path) == {"driver": 0, "c": 0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,65 +30,89 @@ FRAMES = 12
 
 
 class Echo(Component):
-    """A network that returns each beat, through one register."""
+    """A network that returns each beat of each stream, through one register."""
 
     def __init__(self, link: Link) -> None:
-        ((a,), (b,)), size = (link.inputs, link.outputs), WIDTH * link.inputs[0].bits
-        self.names = a.name, b.name
-        there = {f"{a.name}_payload": In(size), f"{a.name}_valid": In(1), f"{a.name}_ready": Out(1)}
-        super().__init__({**there, f"{b.name}_payload": Out(size), f"{b.name}_valid": Out(1), f"{b.name}_ready": In(1)})
+        self.link = link
+        ports: dict[str, object] = {}
+        for side, there, back in ((link.inputs, In, Out), (link.outputs, Out, In)):
+            for port in side:
+                ports |= {f"{port.name}_payload": there(port.beat_bits), f"{port.name}_valid": there(1)}
+                ports[f"{port.name}_ready"] = back(1)
+        super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        (a, valid, ready), (b, full, taken) = (
-            tuple(getattr(self, f"{name}_{part}") for part in ("payload", "valid", "ready")) for name in self.names
-        )
-        held, there = Signal(len(a)), Signal()
-        m.d.comb += [ready.eq(~there), full.eq(there), b.eq(held)]
-        with m.If(valid & ready):
-            m.d.sync += [held.eq(a), there.eq(1)]
-        with m.If(full & taken):
-            m.d.sync += there.eq(0)
+        for into, out in zip(self.link.inputs, self.link.outputs, strict=True):
+            (a, valid, ready), (b, full, taken) = (
+                tuple(getattr(self, f"{name}_{part}") for part in ("payload", "valid", "ready"))
+                for name in (into.name, out.name)
+            )
+            held, there = Signal(len(a), name=f"held_{into.name}"), Signal(name=f"there_{into.name}")
+            m.d.comb += [ready.eq(~there), full.eq(there), b.eq(held)]
+            with m.If(valid & ready):
+                m.d.sync += [held.eq(a), there.eq(1)]
+            with m.If(full & taken):
+                m.d.sync += there.eq(0)
         return m
 
 
-def wrong_integers(kind: str, bits: int, signed: bool, folder: Path) -> dict[str, int]:
-    """Return how many integers did not come back, of ``FRAMES`` frames, by host: ``driver`` and ``c``."""
-    a, b = (LinkPort(name, BEATS, WIDTH, bits, signed) for name in ("a", "b"))
-    link, wires = Link(bytes(range(16)), (a,), (b,), round(CLOCK_MHZ * 1e6)), LINKS[kind]
+Kind = tuple[int, bool]
+"""Width of an integer in bits, and whether it has a sign."""
+
+
+def wrong_integers(wires: BoardLink, kinds: Sequence[Kind], folder: Path) -> dict[str, int]:
+    """Return how many integers did not come back, of ``FRAMES`` frames, by host: ``driver`` and ``c``.
+
+    Args:
+        kinds: kinds of integers, each in a stream of its own; all streams share one chip.
+    """
+    sides = [tuple(LinkPort(f"{name}{k}", BEATS, WIDTH, *kind) for k, kind in enumerate(kinds)) for name in ("a", "b")]
+    link = Link(bytes(range(16)), sides[0], sides[1], round(CLOCK_MHZ * 1e6), 2048, 2048)
     rtlil = to_rtlil(Shell(wires.shell(Echo(link), link, CLOCK_MHZ)))
-    low = -(1 << (bits - 1)) if signed else 0
-    values = np.random.default_rng(bits).integers(low, low + (1 << bits), (FRAMES, BEATS, WIDTH))
-    values[0], values[1] = low, low + (1 << bits) - 1
+    values = [_drawn(*kind) for kind in kinds]
     return {
         "driver": _by_driver(wires, link, rtlil, values, folder),
         "c": _by_c(wires, link, rtlil, values, folder),
     }
 
 
-def _by_driver(wires: BoardLink, link: Link, rtlil: str, values: np.ndarray, folder: Path) -> int:
+def _drawn(bits: int, signed: bool) -> np.ndarray:
+    """Return (frames, beats, width) int64 of the whole range."""
+    low = -(1 << (bits - 1)) if signed else 0
+    values = np.random.default_rng(bits).integers(low, low + (1 << bits), (FRAMES, BEATS, WIDTH))
+    values[0], values[1] = low, low + (1 << bits) - 1
+    return values
+
+
+def _by_driver(wires: BoardLink, link: Link, rtlil: str, values: Sequence[np.ndarray], folder: Path) -> int:
     transport = TRANSPORTS[wires.kind](wires.bits_per_second)
-    sent = [in_turns(link.inputs, link.input_turns, [beats]) for beats in values]
+    sent = [in_turns(link.inputs, link.input_turns, [stream[k] for stream in values]) for k in range(FRAMES)]
     with (
         wires.simulated_port(rtlil, CLOCK_MHZ, folder) as port,
         Chip(port.path, baud=wires.bits_per_second, digest=link.digest, timeout=60, transport=transport) as chip,
     ):
-        came = [out_of_turns(link.outputs, link.output_turns, result.beats)[0] for result in chip.stream(sent)]
-    return int((np.array(came) != values).sum())
+        came = [out_of_turns(link.outputs, link.output_turns, result.beats) for result in chip.stream(sent)]
+    return sum(int((frame[at] != stream[k]).sum()) for k, frame in enumerate(came) for at, stream in enumerate(values))
 
 
-def _by_c(wires: BoardLink, link: Link, rtlil: str, values: np.ndarray, folder: Path) -> int:
-    session, (port,), wrong = SessionInC(link), link.inputs, 0
+def _by_c(wires: BoardLink, link: Link, rtlil: str, values: Sequence[np.ndarray], folder: Path) -> int:
+    session, wrong = SessionInC(link), 0
     chip, move, now = _wire(wires, rtlil, folder)
     io = Io.of(move, now)
     assert session.c.open_wire(session.handle, ctypes.byref(io), 3, 1500) == 0
-    for frame in values:
+    places: list[tuple[int, LinkPort]] = []
+    for port in link.inputs:  # stream after stream
+        at = places[-1][0] + places[-1][1].bits if places else 0
+        places += [(at + k * port.bits, port) for k in range(BEATS * WIDTH)]
+    for number in range(FRAMES):
         data, out = ctypes.create_string_buffer(link.input_bytes), ctypes.create_string_buffer(link.output_bytes)
-        for k, n in enumerate(frame.reshape(-1)):
-            session.c.there_and_back(data, k * port.bits, int(n), port.bits, int(port.signed))
+        integers = [int(n) for stream in values for n in stream[number].reshape(-1)]
+        for (at, port), n in zip(places, integers, strict=True):
+            session.c.there_and_back(data, at, n, port.bits, int(port.signed))
         assert session.c.run_frame(session.handle, ctypes.byref(io), data, out, 1500) == 0
-        came = [session.c.get(out, k * port.bits, port.bits, int(port.signed)) for k in range(frame.size)]
-        wrong += int((np.array(came) != frame.reshape(-1)).sum())
+        came = [session.c.get(out, at, port.bits, int(port.signed)) for at, port in places]
+        wrong += sum(a != b for a, b in zip(came, integers, strict=True))
     chip.close()
     return wrong
 
