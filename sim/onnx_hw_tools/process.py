@@ -64,20 +64,20 @@ class ToolFailed(Exception):
         return "\n".join((f"{self.tool} failed ({self.reason}); its output is in {self.log}", *self.last_lines))
 
 
-class GivenUp(Exception):
+class ToolCancelled(Exception):
     """The caller does not want the work any more."""
 
 
 _owner: ContextVar[str] = ContextVar("owner", default="")
-_given_up: set[str] = set()
+_cancelled: set[str] = set()
 _running: dict[str, list[subprocess.Popen[bytes]]] = {}
 """Running programs, by owner."""
 _changing = threading.Lock()
-"""Lock of these two: a program that begins is known before it can be given up."""
+"""Lock of these two: a program that begins is known before it can be cancelled."""
 
 
 def called_for(owner: str, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Make a call whose tools end, with ``GivenUp``, as soon as ``end_tools_of(owner)`` is called in another thread."""
+    """Make a call whose tools end, with ``ToolCancelled``, as soon as another thread calls ``end_tools_of(owner)``."""
     token = _owner.set(owner)
     try:
         return call(*arguments)
@@ -92,7 +92,7 @@ def end_tools_of(owner: str) -> None:
     the thread that would look after them.
     """
     with _unbroken(), _changing:
-        _given_up.add(owner)
+        _cancelled.add(owner)
         for child in _running.get(owner, ()):
             if child.returncode is None:
                 _end_group(child, kill=True)
@@ -105,19 +105,19 @@ def execute(commands: list[Command], *, parallel: int = 1, timeout: float | None
 
     Raises:
         ToolFailed: for the first command that fails or takes longer than ``timeout`` seconds.
-        GivenUp: see ``end_tools_of``.
+        ToolCancelled: see ``end_tools_of``.
     """
     waiting, owner = deque(commands), _owner.get()
     running: dict[subprocess.Popen[bytes], tuple[Command, float]] = {}
     try:
         while waiting or running:
-            if owner in _given_up:
-                raise GivenUp
+            if owner in _cancelled:
+                raise ToolCancelled
             while waiting and len(running) < parallel:
                 command = waiting.popleft()
                 with _unbroken(), _changing:
-                    if owner in _given_up:
-                        raise GivenUp
+                    if owner in _cancelled:
+                        raise ToolCancelled
                     child = _start(command)
                     running[child] = (command, time.monotonic())
                     _running.setdefault(owner, []).append(child)
@@ -126,7 +126,7 @@ def execute(commands: list[Command], *, parallel: int = 1, timeout: float | None
                     del running[child]
                     _forget(owner, child)
                     if child.returncode:
-                        raise GivenUp if owner in _given_up else _failed(command, _reason(child.returncode))
+                        raise ToolCancelled if owner in _cancelled else _failed(command, _reason(child.returncode))
                 elif timeout is not None and time.monotonic() - since > timeout:
                     raise _failed(command, f"still running after {timeout:g} s")
             if running:

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from onnx_hw.runtime.background import beside
-from onnx_hw_tools.process import Command, GivenUp, execute
+from onnx_hw_tools.process import Command, ToolCancelled, execute
 
 
 def test_a_call_runs_while_the_block_does():
@@ -44,4 +44,4 @@ def test_tools_end_with_a_block_that_does_not_end_well(tmp_path, why):
 
     with pytest.raises(why):
         block()
-    assert isinstance(running[0].exception(), GivenUp)
+    assert isinstance(running[0].exception(), ToolCancelled)
