@@ -160,7 +160,7 @@ def simulate(
     with tempfile.TemporaryDirectory() if folder is None else nullcontext(folder) as place:
         integers = streamed_in(verify_design(design).network, frames)
         bench = build_bench(design, integers, Path(place), engine, listener, circuit)
-        return simulation.prove(design, *bench, progress=listener.say)
+        return simulation.prove(design, *bench, progress=listener.status)
 
 
 def synthesize(netlist: Netlist, folder: BuildFolder, listener: Listener = NULL_LISTENER) -> SynthesisResult:
@@ -188,7 +188,7 @@ def gates(
         NotSimulated: a cell has no model here, or there is no C++ compiler.
     """
     integers = streamed_in(design.network, frames)
-    return gate_level(folder, design, netlist, synthesized, integers, progress=listener.say)
+    return gate_level(folder, design, netlist, synthesized, integers, progress=listener.status)
 
 
 def route(

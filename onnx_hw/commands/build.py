@@ -137,7 +137,7 @@ def build(
                 work.require_samples_for(stage)
                 work.take(stage)
         except BaseException as error:
-            work.account.fail(error)
+            work.recorder.fail(error)
             with suppress(UserError):  # what went wrong first is worth more than a report of it
                 _finish(work, options)
             raise
@@ -147,10 +147,10 @@ def build(
 
 def _finish(work: BuildState, options: BuildOptions) -> Build:
     """Write the report, and return the build as far as it came."""
-    work.account.note(tools=sections.describe_tools(options.stages, work.board))
-    work.account.note_file("report", "report.json")
-    work.account.note_file("page", PAGE)
-    report = work.account.report
+    work.recorder.record(tools=sections.describe_tools(options.stages, work.board))
+    work.recorder.record_file("report", "report.json")
+    work.recorder.record_file("page", PAGE)
+    report = work.recorder.report
     work.folder.write("report.json", report.to_json())
     work.folder.write(PAGE, page(report))
     code = ExitCode.OK if _keeps_word(work) else ExitCode.DOES_NOT_FIT
@@ -159,7 +159,7 @@ def _finish(work: BuildState, options: BuildOptions) -> Build:
 
 def _keeps_word(work: BuildState) -> bool:
     """Return whether the clock and the rate that were asked for are reached, as far as that is known."""
-    synthesis = work.account.report.synthesis
+    synthesis = work.recorder.report.synthesis
     if synthesis is None or synthesis.fmax_mhz is None or synthesis.timing_met:
         return True
     return work.options.scheduling.allows(synthesis.fmax_mhz, work.design.interval)

@@ -103,31 +103,31 @@ class BuildState:
     def __init__(self, options: BuildOptions, progress: Progress, toolchain: StageFunctions = STAGE_FUNCTIONS) -> None:
         self.options, self.board, self.toolchain = options, find_board(options.board), toolchain
         begun = Report(sections.empty_model(options.model), sections.describe_board(self.board))
-        self.account = Recorder(progress, begun)
+        self.recorder = Recorder(progress, begun)
         if not options.gate_level:
-            self.account.prove(circuit_netlist=proof_chain.open_netlist("`--no-gate-level`"))
+            self.recorder.set_links(circuit_netlist=proof_chain.open_netlist("`--no-gate-level`"))
 
     def take(self, stage: Stage) -> None:
         """Run a stage; all but the first write into ``folder``."""
-        with self.account.stage(stage):
+        with self.recorder.stage(stage):
             getattr(self, stage.value)()
 
     def warn(self, warnings: Iterable[tuple[str, str]]) -> None:
         """Report warnings: message and hint of each."""
         for message, hint in warnings:
-            self.account.warn(message, hint)
+            self.recorder.warn(message, hint)
 
     def read(self) -> None:
-        self.account.note(asked=sections.describe_build_request(self.options))
+        self.recorder.record(asked=sections.describe_build_request(self.options))
         model = flow.read(self.options.model, self.options.reading)
         self.model, self.batch, self.inputs = model.frame.model, model.frame.batch, model.graph.inputs
         self.given = input_data(self.options.inputs, self.options.calibration, model)
         self.warn(self.given.notes)
-        self.account.say(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
+        self.recorder.status(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
 
     @one_blas_thread()
     def quantize(self) -> None:
-        account, scheme = self.account, scheme_from_options(self.options.quantizing)
+        recorder, scheme = self.recorder, scheme_from_options(self.options.quantizing)
         prepared = prepare_model(self.model)
         data, self.origin = self._calibration_data(prepared)
         if self.origin is not ScaleOrigin.SAMPLES and scheme is not None and scheme.goal is not None:
@@ -141,26 +141,26 @@ class BuildState:
         self.warn(quantization_warnings(self.model, made, scheme, calibrated=calibrated))
         if made.widths is not None:
             self.folder.write("precision.toml", format_precision_file(made.widths.scheme))
-            account.note_file("precision", "precision.toml")
+            recorder.record_file("precision", "precision.toml")
         self.network = made.network
         fact = quantization_fact(made, frame_count(data or {}), self.origin)
-        account.say(fact)
+        recorder.status(fact)
         self.folder.write("network.txt", f"{self.network!r}\n")
-        account.note(model=sections.describe_model(self.model, self.network))
+        recorder.record(model=sections.describe_model(self.model, self.network))
         compared = compare(made.model, self.network, self.given.frames or data, made.floats)
         if not compared.agreement.frames:
-            account.warn(
+            recorder.warn(
                 "golden was not compared with the model: no frame could be drawn", "give samples with --inputs"
             )
         losses = made.tensor_losses()
         if self.origin is not ScaleOrigin.SAMPLES:  # figures of such scales would say nothing about real data
             compared, losses, data = replace(compared, fidelity=None), (), None
-        account.note(reference=sections.describe_reference(compared, losses))
+        recorder.record(reference=sections.describe_reference(compared, losses))
         self.seen = data if self.given.frames is None else self.given.frames
         tensors = compared.fidelity.tensors if compared.fidelity else {}
         self.sqnr = {name: likeness.sqnr_db for name, likeness in tensors.items()}
-        account.prove(reference_golden=proof_chain.reference_golden(compared.agreement))
-        account.say(f"{fact}; {compared.agreement}")
+        recorder.set_links(reference_golden=proof_chain.reference_golden(compared.agreement))
+        recorder.status(f"{fact}; {compared.agreement}")
 
     def _calibration_data(self, prepared: PreparedModel) -> tuple[Mapping[str, np.ndarray] | None, ScaleOrigin]:
         """Return the samples that ranges are learned from, by graph input, (samples, *shape), and their origin.
@@ -172,15 +172,15 @@ class BuildState:
         if prepared.brings or not self.model.graph.inputs:
             return self.given.frames if prepared.brings else {}, ScaleOrigin.SAMPLES
         if self.given.frames is not None:
-            self.account.warn("the scales come from the samples of --inputs", "give real samples with --calibration")
+            self.recorder.warn("the scales come from the samples of --inputs", "give real samples with --calibration")
             return self.given.frames, ScaleOrigin.SAMPLES
         if self.options.random_calibration:
-            self.account.warn(
+            self.recorder.warn(
                 "the scales come from random numbers: the outputs mean nothing", "give real samples with --calibration"
             )
             return synthetic_frames(prepared.model), ScaleOrigin.RANDOM
         if Stage.SIMULATE not in self.options.stages:
-            self.account.warn("the scales are assumed: there are no samples", "give samples with --calibration")
+            self.recorder.warn("the scales are assumed: there are no samples", "give samples with --calibration")
         return None, ScaleOrigin.ASSUMED
 
     def require_samples_for(self, stage: Stage) -> None:
@@ -195,33 +195,33 @@ class BuildState:
         self.folder.write("design.txt", f"{self.design!r}\n")
         classes = classes_of(self.model.graph.outputs)
         write_design(
-            self.folder, self.account.note_file, self.design, self.options.board, self.inputs, self.batch, classes
+            self.folder, self.recorder.record_file, self.design, self.options.board, self.inputs, self.batch, classes
         )
         self.folder.write("folding.toml", to_text(self.design, chosen))
         if orders := sections.irregular_orders(self.design):
             self.folder.write("orders.json", orders)
-            self.account.note_file("orders", "orders.json")
+            self.recorder.record_file("orders", "orders.json")
         planned = sections.describe_plan(self.design, request)
         self.warn(schedule_warnings(self.design, planned, excess_over_target(self.design, request.multipliers)))
-        self.account.note(
+        self.recorder.record(
             io=sections.describe_ports(self.design),
             design=planned,
             timeline=sections.describe_timeline(self.design),
             quantization=sections.describe_quantization(self.design.network, self.seen, self.sqnr),
         )
         serial = sections.describe_serial(self.design)
-        self.account.note(serial=serial)
+        self.recorder.record(serial=serial)
         busy = serial is not None and serial.limit == "link"
         free = request.wants_fastest and not busy
         unused, above = self.note_bound(request.multipliers) if free else ("", "")
-        self.account.say(schedule_fact(planned, unused, above))
+        self.recorder.status(schedule_fact(planned, unused, above))
 
     def note_bound(self, multipliers: int | None) -> tuple[str, str]:
         """Note in the report what bounds the speed; return in words why lanes are unused, and how large the gap is."""
         shell = shell_cells(self.design.network, self.board, self.design.clock_mhz)
         budget = replace(target_budget(self.board, multipliers, shell), mac_lanes=multipliers)
         bound = what_bounds(self.network, self.design, budget)
-        self.account.note(search=SearchSection(multipliers, bound.unused, bound.interval))
+        self.recorder.record(search=SearchSection(multipliers, bound.unused, bound.interval))
         return f" of {multipliers} ({bound.unused})" * bool(bound.unused), bound.above(self.design.interval)
 
     def assemble(self) -> None:
@@ -231,26 +231,26 @@ class BuildState:
         with beside(in_own_process, bench_circuit, self.design) if apart else nullcontext() as bench:
             self.netlist = flow.assemble(self.design)
             self.circuit = bench.result() if bench else None
-        self.account.note(digest=self.netlist.digest)
-        write_host_model(self.folder, self.account.note_file, self.design, self.netlist)
-        write_self_test(self.folder, self.account.note_file, self.design, self.netlist)
-        self.account.say(str(self.netlist))
+        self.recorder.record(digest=self.netlist.digest)
+        write_host_model(self.folder, self.recorder.record_file, self.design, self.netlist)
+        write_self_test(self.folder, self.recorder.record_file, self.design, self.netlist)
+        self.recorder.status(str(self.netlist))
 
     def simulate(self) -> None:
-        design, account = self.design, self.account
+        design, recorder = self.design, self.recorder
         # What compiles the circuit mostly takes one processor, so the cores alone cost a second one hardly any time.
         with beside(self._reach, SimulationEngine.COMPILED) if compiles() else nullcontext() as reaching:
             self.proof = self.toolchain.simulate(
-                design, self.given.frames, folder=self.folder.path, circuit=self.circuit, listener=account
+                design, self.given.frames, folder=self.folder.path, circuit=self.circuit, listener=recorder
             )
-            account.note(
+            recorder.record(
                 design=sections.describe_plan(design, self.options.scheduling, self.proof),
                 simulation=sections.describe_proof(self.proof),
                 accuracy=self._accuracy(),
             )
             reached = reaching.result() if reaching else self._reach(self.proof.engine)
-        account.note(reached=reached.coverage)
-        account.prove(golden_circuit=proof_chain.golden_circuit(self.proof, reached))
+        recorder.record(reached=reached.coverage)
+        recorder.set_links(golden_circuit=proof_chain.golden_circuit(self.proof, reached))
         if not self.proof.agrees:
             raise simulation.difference_error(self.proof, self._waves())
         if not reached.agrees:
@@ -258,13 +258,13 @@ class BuildState:
         shown = self._waves() if self.options.waves else None
         if self.options.waves and shown is None:
             self.warn([NO_WAVES])
-        account.say(f"{self.proof}; `{shown[1]}`" if shown else str(self.proof))
-        self.toolchain.emit(self.folder, account.note_file, design, self.given.frames, self.proof.verilog, account)
+        recorder.status(f"{self.proof}; `{shown[1]}`" if shown else str(self.proof))
+        self.toolchain.emit(self.folder, recorder.record_file, design, self.given.frames, self.proof.verilog, recorder)
         if isinstance(self.board, VerilogBoard):
-            write_shell(self.folder, account.note_file, design, self.netlist, self.given.frames, account)
+            write_shell(self.folder, recorder.record_file, design, self.netlist, self.given.frames, recorder)
 
     def _reach(self, engine: str) -> DirectedVectorResult:
-        return self.toolchain.reach(self.design, self.folder.path / "simulation", engine, self.account)
+        return self.toolchain.reach(self.design, self.folder.path / "simulation", engine, self.recorder)
 
     def _waves(self) -> tuple[Path, str] | None:
         """Write waveforms around a difference, or from the beginning; return the file and the command that shows it."""
@@ -273,14 +273,14 @@ class BuildState:
         values = golden.trace(self.design.network, seen)
         shown = simulation.write_waves(self.design, self.proof, values, self.folder.path)
         if shown is not None:
-            self.account.note_file("waves", shown[0].name)
+            self.recorder.record_file("waves", shown[0].name)
         return shown
 
     def synthesize(self) -> None:
-        self.synthesized = self.toolchain.synthesize(self.netlist, self.folder, self.account)
-        self.account.running.cached = self.synthesized.made.cached
-        self.account.say(str(self.synthesized))
-        self.account.note(
+        self.synthesized = self.toolchain.synthesize(self.netlist, self.folder, self.recorder)
+        self.recorder.running.cached = self.synthesized.made.cached
+        self.recorder.status(str(self.synthesized))
+        self.recorder.record(
             synthesis=sections.describe_synthesis(self.synthesized, design=self.design),
             memories=sections.describe_memories(
                 self.design, self.netlist.rtlil, self.synthesized.netlist, self.board.family
@@ -289,39 +289,41 @@ class BuildState:
         check_fit(self.synthesized.used, self.board)
 
     def gates(self) -> None:
-        account = self.account
+        recorder = self.recorder
         if self.netlist.link is not None:
-            account.say(f"not simulated: {BEHIND_LINK}")
-            account.prove(circuit_netlist=proof_chain.open_netlist(BEHIND_LINK))
+            recorder.status(f"not simulated: {BEHIND_LINK}")
+            recorder.set_links(circuit_netlist=proof_chain.open_netlist(BEHIND_LINK))
             return
         try:
             comparison = self.toolchain.gates(
-                self.synthesized, self.design, self.netlist, self.folder, self.given.frames, account
+                self.synthesized, self.design, self.netlist, self.folder, self.given.frames, recorder
             )
         except NotSimulated as error:
             self.warn([netlist_warning(error)])
-            account.prove(circuit_netlist=proof_chain.open_netlist(str(error)))
+            recorder.set_links(circuit_netlist=proof_chain.open_netlist(str(error)))
             return
-        account.running.cached = comparison.cached
-        account.prove(circuit_netlist=proof_chain.circuit_netlist(comparison))
+        recorder.running.cached = comparison.cached
+        recorder.set_links(circuit_netlist=proof_chain.circuit_netlist(comparison))
         if not comparison.agrees:
             raise netlist_error(comparison)
-        account.say(str(comparison))
+        recorder.status(str(comparison))
 
     def route(self) -> None:
-        self.routed = self.toolchain.route(self.synthesized, self.netlist, self.folder, self.account, self.options.seed)
-        self.account.running.cached = self.routed.made.cached
-        self.account.say(str(self.routed))
-        self.account.note(synthesis=sections.describe_synthesis(self.synthesized, self.routed, self.design))
+        self.routed = self.toolchain.route(
+            self.synthesized, self.netlist, self.folder, self.recorder, self.options.seed
+        )
+        self.recorder.running.cached = self.routed.made.cached
+        self.recorder.status(str(self.routed))
+        self.recorder.record(synthesis=sections.describe_synthesis(self.synthesized, self.routed, self.design))
         self.warn(route_warnings(self.routed, self.design, self.options.scheduling))
 
     def pack(self) -> None:
         place = self.folder.path / f"{file_name(self.model.name)}{self.board.family.packing.suffix}"
         made = self.toolchain.pack(self.routed, self.folder)
         shutil.copyfile(made.folder / BITSTREAM, place)
-        self.account.running.cached = made.cached
-        self.account.say(bitstream_fact(place))
-        self.account.note_file("bitstream", place.name)
+        self.recorder.running.cached = made.cached
+        self.recorder.status(bitstream_fact(place))
+        self.recorder.record_file("bitstream", place.name)
 
     def _accuracy(self) -> Accuracy | None:
         frames, labels = self.given.frames, self.given.labels

@@ -46,7 +46,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
         assert frames is not None
         if on_circuit:
             with progress.stage(Stage.SIMULATE) as running:
-                outputs = circuit_run(work.design, frames, engine, work.folder.path, work.account, running)
+                outputs = circuit_run(work.design, frames, engine, work.folder.path, work.recorder, running)
         else:
             outputs = golden.run(work.network, frames)
     return Outputs(join_batches(outputs, work.batch), work.given.labels)

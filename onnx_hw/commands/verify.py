@@ -88,14 +88,14 @@ def verify(options: VerifyOptions, progress: Progress | None = None) -> VerifyRe
         raise user_error("argument", message, where="--scheduler", hint="leave out --scheduler", stage="arguments")
     progress = progress or Silent()
     with opened(options.folder) as folder:
-        account = Recorder(progress, report)
-        with account.stage(Stage.SCHEDULE):
+        recorder = Recorder(progress, report)
+        with recorder.stage(Stage.SCHEDULE):
             kept = read_design(options.folder)
             require_design_of(report, kept.design, folder)
-            account.say(f"{len(kept.design.network.nodes)} cores, the design of {options.folder}")
+            recorder.status(f"{len(kept.design.network.nodes)} cores, the design of {options.folder}")
         frames, labels = _frames(options.inputs, report, asked, kept, progress)
-        with account.stage(Stage.SIMULATE):
-            return _proven(kept.design, report.digest, frames, labels, options, account, folder)
+        with recorder.stage(Stage.SIMULATE):
+            return _proven(kept.design, report.digest, frames, labels, options, recorder, folder)
 
 
 def _frames(
@@ -155,13 +155,13 @@ def _proven(
     frames: Mapping[str, np.ndarray] | None,
     labels: np.ndarray | None,
     options: VerifyOptions,
-    account: Recorder,
+    recorder: Recorder,
     folder: BuildFolder,
 ) -> VerifyResult:
     from onnx_hw.prove.circuit.engines import build_simulator
     from onnx_hw_sim.lockstep.library import RUNS
 
-    running = account.running
+    running = recorder.running
     count = 0 if frames is None else frame_count(frames)
     wanted = options.frames or count or RANDOM_FRAMES
     shards = shards_of(design, wanted)
@@ -182,7 +182,7 @@ def _proven(
         for _ in range(workers.width):
             workers.submit(begin_to_load)
         if options.scheduler is None:  # in the meantime
-            simulator, names = build_simulator(design, folder.path, options.engine, account)
+            simulator, names = build_simulator(design, folder.path, options.engine, recorder)
             if alone or simulator.name == SimulationEngine.COMPILED:  # the others do not travel
                 bench = replace(bench, engine=SimulationEngine(simulator.name), simulator=(simulator, names))
 

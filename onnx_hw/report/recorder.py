@@ -36,36 +36,36 @@ class Recorder:
         """Run a stage and record its duration; a stage that fails has none."""
         with self.progress.stage(stage) as self.running:
             yield
-        self.note(seconds={**self.report.seconds, stage.value: round(self.running.seconds, 3)})
+        self.record(seconds={**self.report.seconds, stage.value: round(self.running.seconds, 3)})
         if self.running.cached:
-            self.note(cached=(*self.report.cached, stage.value))
+            self.record(cached=(*self.report.cached, stage.value))
 
-    def note(self, **sections: Any) -> None:
+    def record(self, **sections: Any) -> None:
         """Set sections of the report."""
         self.report = replace(self.report, **sections)
 
-    def note_file(self, kind: str, name: str) -> None:
-        self.note(files={**self.report.files, kind: name})
+    def record_file(self, kind: str, name: str) -> None:
+        self.record(files={**self.report.files, kind: name})
 
-    def prove(self, **links: ChainLink) -> None:
+    def set_links(self, **links: ChainLink) -> None:
         """Set links of the chain of proof."""
-        self.note(links=replace(self.report.links, **links))
+        self.record(links=replace(self.report.links, **links))
 
     def fail(self, error: BaseException) -> None:
         """Record that the running stage ended with an exception."""
         user = as_user_error(error)
         if user is None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
             user = user_error("bug", f"this is a bug of onnx-hw: {type(error).__name__}: {error}")
-        self.note(failure=proof_chain.failure(self.running.stage.value, user))
+        self.record(failure=proof_chain.failure(self.running.stage.value, user))
         if user is not None and user.exit_code is ExitCode.MISMATCH and self.running.stage is Stage.QUANTIZE:
-            self.prove(reference_golden=proof_chain.broken_reference_golden(user))
+            self.set_links(reference_golden=proof_chain.broken_reference_golden(user))
 
-    def say(self, fact: str) -> None:
+    def status(self, fact: str) -> None:
         self.running.fact = fact
 
     def warn(self, message: str, hint: str) -> None:
         self.progress.warn(message, hint)
-        self.note(warnings=(*self.report.warnings, f"{message}; {hint}"))
+        self.record(warnings=(*self.report.warnings, f"{message}; {hint}"))
 
     def first_run(self, tool: Tool) -> None:
         self.progress.warn(

@@ -87,7 +87,7 @@ class Networks:
             frames, labels = given.calibration, given.calibration_labels
         if frames is None:
             return Quality()
-        section = work.account.report.reference
+        section = work.recorder.report.reference
         is_float = section is not None and section.float_model is not None
         count = MAX_LABELLED if labels is not None else MAX_COMPARED if is_float else 0
         if not count:
