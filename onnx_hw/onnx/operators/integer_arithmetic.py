@@ -68,18 +68,8 @@ def MatMulInteger(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_
     return product.astype(np.int64).astype(np.int32)
 
 
-def _qlinear_conv_type(
-    x: TensorType,
-    _: TensorType,
-    __: TensorType,
-    w: TensorType,
-    ___: TensorType,
-    ____: TensorType,
-    _____: TensorType,
-    y_zero_point: TensorType,
-    b: TensorType | None = None,
-    **attributes: Any,
-) -> TensorType:
+def _qlinear_conv_type(*inputs: TensorType, **attributes: Any) -> TensorType:
+    x, w, y_zero_point, b = inputs[0], inputs[3], inputs[7], inputs[8] if len(inputs) > 8 else None
     bias = None if b is None else b.with_dtype(w.dtype)
     return conv_type(x.with_dtype(w.dtype), w, bias, **attributes).with_dtype(y_zero_point.dtype)
 

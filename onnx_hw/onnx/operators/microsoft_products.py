@@ -60,18 +60,9 @@ def QLinearConv_microsoft(
     **attributes: Any,
 ) -> Array:
     """Apply QLinearConv, also with the channels innermost."""
-    y = QLinearConv(
-        np.moveaxis(x, -1, 1) if channels_last else x,
-        x_scale,
-        x_zero_point,
-        w,
-        w_scale,
-        w_zero_point,
-        y_scale,
-        y_zero_point,
-        b,
-        **attributes,
-    )
+    first = np.moveaxis(x, -1, 1) if channels_last else x
+    weights, result = (w, w_scale, w_zero_point), (y_scale, y_zero_point)
+    y = QLinearConv(first, x_scale, x_zero_point, *weights, *result, b, **attributes)
     return np.moveaxis(y, 1, -1) if channels_last else y
 
 

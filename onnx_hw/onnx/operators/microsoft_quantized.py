@@ -17,7 +17,7 @@ from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Effect, Facts, Means
 from onnx_hw.onnx.operators.integer_arithmetic import requantize
 from onnx_hw.onnx.operators.joining import Concat, concat_type
-from onnx_hw.onnx.operators.pooling import AveragePool, pool_type
+from onnx_hw.onnx.operators.pooling import AveragePool, pool_type, pool_window
 from onnx_hw.onnx.operators.quantization import (
     DequantizeLinear,
     QuantizeLinear,
@@ -206,6 +206,8 @@ def average_type(
     since=1,
     domain=_DOMAIN,
     types=check_scales(average_type, one=(1, 2, 3, 4)),
+    attributes_of=pool_window,
+    without=("dilations",),
     facts=Facts(rounded=3, means=Means(("AveragePool", 11), (0,))),
 )
 def QLinearAveragePool(
@@ -215,24 +217,13 @@ def QLinearAveragePool(
     y_scale: Array,
     y_zero_point: Array | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
     channels_last: int = 0,
     count_include_pad: int = 0,
-    kernel_shape: Ints,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    **attributes: Any,
 ) -> Array:
     values = to_real(x, x_scale, x_zero_point)
-    y = AveragePool(
-        np.moveaxis(values, -1, 1) if channels_last else values,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
+    first = np.moveaxis(values, -1, 1) if channels_last else values
+    y = AveragePool(first, count_include_pad=count_include_pad, **attributes)
     return to_integers(np.moveaxis(y, 1, -1) if channels_last else y, y_scale, y_zero_point, x)
 
 

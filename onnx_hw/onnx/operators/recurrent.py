@@ -62,21 +62,36 @@ class Recurrence:
     @classmethod
     def of(
         cls,
-        direction: str,
         defaults: Sequence[str],
-        activations: Sequence[str] | None,
-        alphas: Floats | None,
-        betas: Floats | None,
-        clip: float | None,
-        layout: int,
+        hidden: int,
+        /,
+        *,
+        activation_alpha: Floats | None = None,
+        activation_beta: Floats | None = None,
+        activations: Strings | None = None,
+        clip: float | None = None,
+        direction: str = "forward",
+        hidden_size: int | None = None,
+        layout: int = 0,
     ) -> Recurrence:
+        """Return what the attributes that the three operators share say.
+
+        Args:
+            defaults: names of the activations of a direction.
+            hidden: number of hidden units, as the recurrent weights have it.
+
+        Raises:
+            ValueError: an attribute has no meaning, or does not fit.
+        """
+        if hidden_size is not None and hidden_size != hidden:
+            raise ValueError(f"hidden_size must be that of R, {hidden}, not {hidden_size}")
         if direction not in ("forward", "reverse", "bidirectional"):
             raise ValueError(f"direction must be forward, reverse or bidirectional, not {direction}")
         directions = 2 if direction == "bidirectional" else 1
         names = list(activations or list(defaults) * directions)[: directions * len(defaults)]
         if len(names) != directions * len(defaults):
             raise ValueError(f"activations must name {directions * len(defaults)} functions, not {len(names)}")
-        left_alphas, left_betas = list(alphas or ()), list(betas or ())
+        left_alphas, left_betas = list(activation_alpha or ()), list(activation_beta or ())
         functions = []
         for name in names:
             takes_alpha = name.lower() in (
@@ -167,7 +182,7 @@ def recurrent_macs(_: Node, inputs: Types, __: Types) -> int:
     return prod(x.shape[:2]) * (w.size + r.size)
 
 
-@operator(since=(14, 22), types=recurrent_type, facts=Facts(macs=recurrent_macs))
+@operator(since=(14, 22), types=recurrent_type, attributes_of=Recurrence.of, facts=Facts(macs=recurrent_macs))
 def RNN(
     x: Array,
     w: Array,
@@ -176,17 +191,12 @@ def RNN(
     sequence_lens: Array | None = None,
     initial_h: Array | None = None,
     *,
-    activation_alpha: Floats | None = None,
-    activation_beta: Floats | None = None,
     activations: Strings = ("Tanh", "Tanh"),
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
+    **attributes: Any,
 ) -> tuple[Array, ...]:
     """Compute ``h = f(x W + h R + b)``."""
-    hidden = checked_hidden(hidden_size, r)
-    how = Recurrence.of(direction, ("Tanh",), activations, activation_alpha, activation_beta, clip, layout)
+    hidden = r.shape[-1]
+    how = Recurrence.of(("Tanh",), hidden, activations=activations, **attributes)
 
     def step(share: Array, states: tuple[Array, ...], number: int) -> tuple[Array, ...]:
         (f,) = how.functions[number]
@@ -198,7 +208,7 @@ def RNN(
 earlier(RNN, since=7, without=("layout",))
 
 
-@operator(since=(14, 22), types=recurrent_type, facts=Facts(macs=recurrent_macs))
+@operator(since=(14, 22), types=recurrent_type, attributes_of=Recurrence.of, facts=Facts(macs=recurrent_macs))
 def GRU(
     x: Array,
     w: Array,
@@ -207,21 +217,15 @@ def GRU(
     sequence_lens: Array | None = None,
     initial_h: Array | None = None,
     *,
-    activation_alpha: Floats | None = None,
-    activation_beta: Floats | None = None,
-    activations: Strings | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
     linear_before_reset: int = 0,
+    **attributes: Any,
 ) -> tuple[Array, ...]:
     """Compute gates in the order z, r, h.
 
     ``linear_before_reset`` applies r after the matrix product instead of before.
     """
-    n = checked_hidden(hidden_size, r)
-    how = Recurrence.of(direction, ("Sigmoid", "Tanh"), activations, activation_alpha, activation_beta, clip, layout)
+    n = r.shape[-1]
+    how = Recurrence.of(("Sigmoid", "Tanh"), n, **attributes)
     zeros = np.zeros((w.shape[0], 6 * n), x.dtype)
     bias = zeros if b is None else b
     inner = bias.copy()  # the recurrent bias of h goes with the product, not with the input's share
@@ -243,7 +247,7 @@ def GRU(
 earlier(GRU, since=7, without=("layout",))
 
 
-@operator(since=(14, 22), types=recurrent_type, facts=Facts(macs=recurrent_macs))
+@operator(since=(14, 22), types=recurrent_type, attributes_of=Recurrence.of, facts=Facts(macs=recurrent_macs))
 def LSTM(
     x: Array,
     w: Array,
@@ -254,22 +258,15 @@ def LSTM(
     initial_c: Array | None = None,
     p: Array | None = None,
     *,
-    activation_alpha: Floats | None = None,
-    activation_beta: Floats | None = None,
-    activations: Strings | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
     input_forget: int = 0,
-    layout: int = 0,
+    **attributes: Any,
 ) -> tuple[Array, ...]:
     """Compute gates in the order i, o, f, c.
 
     ``p`` are peephole weights of i, o, f; ``input_forget`` couples f to 1 - i.
     """
-    n = checked_hidden(hidden_size, r)
-    defaults = ("Sigmoid", "Tanh", "Tanh")
-    how = Recurrence.of(direction, defaults, activations, activation_alpha, activation_beta, clip, layout)
+    n = r.shape[-1]
+    how = Recurrence.of(("Sigmoid", "Tanh", "Tanh"), n, **attributes)
     peepholes = np.zeros((w.shape[0], 3 * n), x.dtype) if p is None else p
 
     def step(share: Array, states: tuple[Array, ...], number: int) -> tuple[Array, ...]:
@@ -297,15 +294,3 @@ def input_shares(w: Array, b: Array | None) -> Callable[[Array, int], Array]:
         return share if b is None else share + sum(np.split(b[number], 2))
 
     return shares
-
-
-def checked_hidden(hidden_size: int | None, r: Array) -> int:
-    """Return the number of hidden units, as the recurrent weights have it.
-
-    Raises:
-        ValueError: ``hidden_size`` says otherwise.
-    """
-    hidden = r.shape[-1]
-    if hidden_size is not None and hidden_size != hidden:
-        raise ValueError(f"hidden_size must be that of R, {hidden}, not {hidden_size}")
-    return int(hidden)

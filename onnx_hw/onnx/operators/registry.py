@@ -167,6 +167,7 @@ def operator(
     stateless: bool = True,
     hints: tuple[str, ...] = (),
     attributes_of: Function | None = None,
+    without: tuple[str, ...] = (),
     facts: Facts | None = None,
 ) -> Callable[[F], F]:
     """Register the decorated function; the other arguments are those of ``OnnxOperator``.
@@ -178,8 +179,8 @@ def operator(
     ``hints`` names attributes of this version that by specification never change the result
     (``consumed_inputs`` of opset 1: which buffers a runtime may overwrite).
 
-    ``attributes_of`` is a function whose keyword-only parameters are attributes of the operator, too; the decorated
-    function takes them as ``**``.
+    ``attributes_of`` is a function whose keyword-only parameters are attributes of the operator, too, but those in
+    ``without``; the decorated function takes them as ``**``.
     """
     versions = (since,) if isinstance(since, int) else since
 
@@ -190,7 +191,8 @@ def operator(
         least, most, takes_call = 0, 0, False
         if attributes_of is not None:
             shared = inspect.signature(attributes_of, eval_str=True).parameters.values()
-            attributes |= {other.name: _attribute(other) for other in shared if other.kind is other.KEYWORD_ONLY}
+            kept = [other for other in shared if other.kind is other.KEYWORD_ONLY and other.name not in without]
+            attributes |= {other.name: _attribute(other) for other in kept}
         for parameter in signature.parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
                 continue

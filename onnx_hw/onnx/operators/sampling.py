@@ -265,7 +265,11 @@ def deform_conv_type(
 
 
 @operator(
-    since=(19, 22), types=deform_conv_type, facts=Facts(macs=window_macs(1), weights=Weights(1, axis=0, channel=1))
+    since=(19, 22),
+    types=deform_conv_type,
+    attributes_of=conv_window,
+    without=("auto_pad",),
+    facts=Facts(macs=window_macs(1), weights=Weights(1, axis=0, channel=1)),
 )
 def DeformConv(
     x: Array,
@@ -274,17 +278,12 @@ def DeformConv(
     b: Array | None = None,
     mask: Array | None = None,
     *,
-    dilations: Ints | None = None,
     group: int = 1,
-    kernel_shape: Ints | None = None,
     offset_group: int = 1,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    **attributes: Any,
 ) -> Array:
     """Convolve with every tap moved by an offset of its own, per output pixel, and weighted by a mask."""
-    window = conv_window(
-        x.shape, w.shape, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads, strides=strides
-    )
+    window = conv_window(x.shape, w.shape, group=group, **attributes)
     batch, channels = x.shape[:2]
     rank, taps = len(window.kernel), int(np.prod(window.kernel))
     moves = offset.reshape(batch, offset_group, taps, rank, *window.output).astype(np.float64)

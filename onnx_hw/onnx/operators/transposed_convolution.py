@@ -26,54 +26,6 @@ def conv_transpose_type(
     return x.with_shape((x.shape[0], w.shape[1] * group, *_image(window)))
 
 
-@operator(
-    since=(1, 11, 22),
-    types=conv_transpose_type,
-    facts=Facts(Effect.SUMS, scattered_macs, Weights(1, axis=1, channel=1)),
-)
-def ConvTranspose(
-    x: Array,
-    w: Array,
-    b: Array | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
-    output_padding: Ints | None = None,
-    output_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Array:
-    """Convolve transposed: ``x`` (batch, channels, *spatial), ``w`` (channels, outputs / group, *kernel).
-
-    It is the adjoint of Conv.
-    """
-    window = transposed_window(
-        x.shape,
-        w.shape,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        output_padding=output_padding,
-        output_shape=output_shape,
-        pads=pads,
-        strides=strides,
-    )
-    batch, channels = x.shape[:2]
-    outputs = w.shape[1] * group
-    pixels = widen(x).reshape(batch, group, channels // group, -1)
-    weights = widen(w).reshape(group, channels // group, -1).swapaxes(1, 2)
-    hold((batch, outputs, *window.kernel, *window.output), pixels.dtype)
-    spend(0, products=pixels.size * weights.shape[1])
-    columns = np.matmul(weights, pixels).reshape(batch, outputs, *window.kernel, *window.output)
-    y = fold(columns, window, _image(window))
-    if b is not None:
-        y += b.reshape(-1, *(1,) * len(window.kernel))
-    return y.astype(x.dtype, copy=False)
-
-
 def transposed_window(
     x: tuple[int, ...],
     w: tuple[int, ...],
@@ -118,6 +70,31 @@ def transposed_window(
     half = [pad // 2 if auto_pad == "SAME_UPPER" else pad - pad // 2 for pad in total]
     rest = [pad - h - more for pad, h, more in zip(total, half, extra, strict=True)]
     return SpatialWindow(w[2:], stride, dilation, tuple(half), tuple(rest), x[2:])
+
+
+@operator(
+    since=(1, 11, 22),
+    types=conv_transpose_type,
+    attributes_of=transposed_window,
+    facts=Facts(Effect.SUMS, scattered_macs, Weights(1, axis=1, channel=1)),
+)
+def ConvTranspose(x: Array, w: Array, b: Array | None = None, *, group: int = 1, **attributes: Any) -> Array:
+    """Convolve transposed: ``x`` (batch, channels, *spatial), ``w`` (channels, outputs / group, *kernel).
+
+    It is the adjoint of Conv.
+    """
+    window = transposed_window(x.shape, w.shape, group=group, **attributes)
+    batch, channels = x.shape[:2]
+    outputs = w.shape[1] * group
+    pixels = widen(x).reshape(batch, group, channels // group, -1)
+    weights = widen(w).reshape(group, channels // group, -1).swapaxes(1, 2)
+    hold((batch, outputs, *window.kernel, *window.output), pixels.dtype)
+    spend(0, products=pixels.size * weights.shape[1])
+    columns = np.matmul(weights, pixels).reshape(batch, outputs, *window.kernel, *window.output)
+    y = fold(columns, window, _image(window))
+    if b is not None:
+        y += b.reshape(-1, *(1,) * len(window.kernel))
+    return y.astype(x.dtype, copy=False)
 
 
 def _ends(spans: Sequence[int], pads: Sequence[int], extra: Sequence[int]) -> tuple[int, ...]:
@@ -195,35 +172,6 @@ def Col2Im(
     return fold(x.reshape(x.shape[0], x.shape[1] // prod(kernel), *kernel, *output), window, image)
 
 
-def max_unpool_type(
-    x: TensorType, _: TensorType, output_shape: TensorType | None = None, **attributes: Any
-) -> TensorType:
-    return x.with_shape(unpooled_shape(x.shape, None if output_shape is None else output_shape.value, **attributes))
-
-
-@operator(since=(9, 11, 22), types=max_unpool_type, shape_inputs=(2,))
-def MaxUnpool(
-    x: Array,
-    indices: Array,
-    output_shape: Array | None = None,
-    *,
-    kernel_shape: Ints,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Array:
-    """Put the maxima where MaxPool found them, zeros elsewhere."""
-    smallest = unpooled_shape(x.shape, None, kernel_shape=kernel_shape, pads=pads, strides=strides)
-    hold(smallest, x.dtype)
-    y = np.zeros(int(np.prod(smallest)), x.dtype)
-    y[indices.reshape(-1)] = x.reshape(-1)
-    y = y.reshape(smallest)
-    if output_shape is None or tuple(output_shape.tolist()) == smallest:
-        return y
-    larger = np.zeros(output_shape.tolist(), x.dtype)
-    larger[tuple(slice(0, n) for n in smallest)] = y
-    return larger
-
-
 def unpooled_shape(
     shape: tuple[int, ...],
     output_shape: Array | None,
@@ -241,6 +189,27 @@ def unpooled_shape(
         for n, s, k, before, after in zip(shape[2:], stride, kernel_shape, both[:rank], both[rank:], strict=True)
     ]
     return (*shape[:2], *spatial)
+
+
+def max_unpool_type(
+    x: TensorType, _: TensorType, output_shape: TensorType | None = None, **attributes: Any
+) -> TensorType:
+    return x.with_shape(unpooled_shape(x.shape, None if output_shape is None else output_shape.value, **attributes))
+
+
+@operator(since=(9, 11, 22), types=max_unpool_type, shape_inputs=(2,), attributes_of=unpooled_shape)
+def MaxUnpool(x: Array, indices: Array, output_shape: Array | None = None, **attributes: Any) -> Array:
+    """Put the maxima where MaxPool found them, zeros elsewhere."""
+    smallest = unpooled_shape(x.shape, None, **attributes)
+    hold(smallest, x.dtype)
+    y = np.zeros(int(np.prod(smallest)), x.dtype)
+    y[indices.reshape(-1)] = x.reshape(-1)
+    y = y.reshape(smallest)
+    if output_shape is None or tuple(output_shape.tolist()) == smallest:
+        return y
+    larger = np.zeros(output_shape.tolist(), x.dtype)
+    larger[tuple(slice(0, n) for n in smallest)] = y
+    return larger
 
 
 def _each(values: Sequence[int] | None, count: int, default: int) -> tuple[int, ...]:
