@@ -122,6 +122,19 @@ def test_weights_that_are_filled_are_constants(load):
     assert operators_of(folded) == ["MatMul"] and folded.graph.constants["w"].shape == (1000, 1000)
 
 
+def test_what_only_folded_nodes_read_is_let_go(load):
+    """A chain of large constants, as networks that standardize their weights have; together they exceed the limit."""
+    chain = [helper.make_node("Neg", ["w" if k == 0 else f"t{k - 1}"], [f"t{k}"]) for k in range(40)]
+    model = load(
+        [*chain, helper.make_node("MatMul", ["x", "t39"], ["y"])],
+        [tensor("x", [1, 2000])],
+        [tensor("y", [1, 1000])],
+        constants(w=np.ones((2000, 1000), np.float32)),
+    )
+    folded = fold(model)
+    assert operators_of(folded) == ["MatMul"] and set(folded.graph.constants) == {"t39"}
+
+
 def test_random_numbers_are_not_folded_and_dead_nodes_go(load):
     model = load(
         [

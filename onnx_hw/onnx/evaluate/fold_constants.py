@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from onnx_hw.onnx.operators.allowance import MAX_HELD_BYTES, Allowance, CostExce
 from onnx_hw.onnx.operators.dtypes import name_of_dtype, to_model_dtype
 from onnx_hw.onnx.operators.evaluate import compute, is_cost_error, tagged_constants
 from onnx_hw.onnx.operators.registry import lookup
+from onnx_hw.onnx.operators.result_types import VALUE_LIMIT
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
 #: Size of a result above which it is computed when the model runs, if it is also larger than all its inputs together.
@@ -57,6 +59,8 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
     folded: dict[str, Any] = {}
     nodes = []
     allowance = Allowance(MAX_STEPS, MAX_HELD_BYTES - FOLDED_BYTES_LIMIT)
+    readers = Counter(name for node in graph.nodes for name in names_read(node))
+    readers.update(value.name for value in graph.outputs)
     hidden: set[str] = set()  # results of nodes to keep and of all behind them: even if inferred, they must be computed
     for node in graph.nodes:
         empty = {name: types[name] for name in node.outputs if name in types and not types[name].size}
@@ -77,6 +81,11 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
             continue
         for name, value in values.items():
             known[name] = folded[name] = value
+        for name in names_read(node):
+            readers[name] -= 1
+            if not readers[name] and name in folded and folded[name].size > VALUE_LIMIT:  # only folded nodes read it
+                allowance.take(-folded.pop(name).nbytes)
+                del known[name]
     return replace(model, graph=_with_constants(with_types(graph, types), nodes, folded))
 
 
@@ -104,6 +113,8 @@ def _fold_node(
     size = sum(known[name].nbytes for name in names_read(node))
     filled = all(position in operator.shape_inputs for position in range(len(node.inputs)))
     if any(_bytes(types.get(name)) > max(size, FILLED_BYTES_LIMIT if filled else GROWTH_BYTES_LIMIT) for name in names):
+        return None
+    if allowance.held + sum(_bytes(types.get(name)) for name in names) > MAX_HELD_BYTES:
         return None
 
     try:
