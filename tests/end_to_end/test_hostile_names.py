@@ -145,7 +145,7 @@ def test_an_evil_model_is_checked_run_and_built(tmp_path: Path) -> None:
     (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
     for file in (folder, *folder.iterdir()):
         assert file.name.isprintable()
-        if file.is_file():
+        if file.is_file() and file.suffix != ".npz":  # arrays, whose texts nobody reads as such
             assert_harmless(file.read_text(encoding="utf-8"))
     assert {"network.txt", "design.txt", "folding.toml", "report.json"} <= {file.name for file in folder.iterdir()}
     again = call("build", model, "--folding", folder / "folding.toml", "--out", "again", "--stop-after", "schedule")
