@@ -40,9 +40,12 @@ COMMANDS = """\
 colorlight_i5   openFPGALoader -b colorlight-i5 -m     openFPGALoader -b colorlight-i5 -f
 colorlight_i9   openFPGALoader -b colorlight-i9 -m     openFPGALoader -b colorlight-i9 -f
 ecpix5          openFPGALoader -b ecpix5 -m            openFPGALoader -b ecpix5 -f
+ecpix5_spi      openFPGALoader -b ecpix5 -m            openFPGALoader -b ecpix5 -f
 hx8k_b_evn      iceprog -S                             iceprog
 icebreaker      -                                      iceprog
+icebreaker_spi  -                                      iceprog
 icepi_zero      openFPGALoader -b icepi-zero -m        openFPGALoader -b icepi-zero -f
+icepi_zero_spi  openFPGALoader -b icepi-zero -m        openFPGALoader -b icepi-zero -f
 icesugar        -                                      icesprog
 icesugar_pro    -                                      icesprog
 tang_nano_20k   openFPGALoader -b tangnano20k -m       openFPGALoader -b tangnano20k -f
@@ -51,6 +54,7 @@ tang_primer_20k openFPGALoader -b tangprimer20k -m     openFPGALoader -b tangpri
 tinyfpga_bx     -                                      tinyprog -p
 ulx3s           openFPGALoader -b ulx3s -m             openFPGALoader -b ulx3s -f
 ulx3s_12f       openFPGALoader -b ulx3s -m             openFPGALoader -b ulx3s -f
+ulx3s_spi       openFPGALoader -b ulx3s -m             openFPGALoader -b ulx3s -f
 upduino3        -                                      iceprog
 """
 
