@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from onnx_hw.assemble.host_model_file import write_host_model
 from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.assemble.self_test_file import write_self_test
 from onnx_hw.assemble.shell_area import shell_cells
+from onnx_hw.commands.early_fit import refuse_too_large, with_widths_that_fit
 from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
 from onnx_hw.commands.stage_messages import (
     BEHIND_LINK,
@@ -42,6 +43,7 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.messages.text import file_name
 from onnx_hw.onnx.graph.model import Model, Value
 from onnx_hw.prove.circuit import prove as simulation
@@ -90,6 +92,7 @@ class BuildState:
     batch: int  # frames of a sample
     given: InputData
     origin: ScaleOrigin  # of the scales that the model does not bring
+    prepared: PreparedModel
     network: Network
     seen: Mapping[str, np.ndarray] | None  # samples by graph input, for the report
     sqnr: Mapping[str, float | None]  # of values of the float model, dB
@@ -128,7 +131,10 @@ class BuildState:
     @one_blas_thread()
     def quantize(self) -> None:
         recorder, scheme = self.recorder, scheme_from_options(self.options.quantizing)
-        prepared = prepare_model(self.model)
+        prepared = self.prepared = prepare_model(self.model)
+        if not prepared.brings:
+            with self._widths_that_fit():
+                refuse_too_large(prepared, scheme, self.options.board, self.options.scheduling)
         data, self.origin = self._calibration_data(prepared)
         if self.origin is not ScaleOrigin.SAMPLES and scheme is not None and scheme.goal is not None:
             raise goal_without_samples(self.model)
@@ -190,7 +196,8 @@ class BuildState:
 
     def schedule(self) -> None:
         request = with_folding_file(self.options.scheduling, self.options.folding, self.network)
-        self.design = flow.schedule(self.network, self.options.board, request)
+        with self._widths_that_fit():
+            self.design = flow.schedule(self.network, self.options.board, request)
         chosen = {node.name: self.design.foldings[node.name] for node in insert_forks(self.network).nodes}
         self.folder.write("design.txt", f"{self.design!r}\n")
         classes = classes_of(self.model.graph.outputs)
@@ -215,6 +222,17 @@ class BuildState:
         free = request.wants_fastest and not busy
         unused, above = self.note_bound(request.multipliers) if free else ("", "")
         self.recorder.status(schedule_fact(planned, unused, above))
+
+    @contextmanager
+    def _widths_that_fit(self) -> Iterator[None]:
+        """Name widths that fit in the error of a float model that does not."""
+        try:
+            yield
+        except UserError as error:
+            if self.prepared.brings or error.exit_code != ExitCode.DOES_NOT_FIT:
+                raise
+            options, scheme = self.options, scheme_from_options(self.options.quantizing)
+            raise with_widths_that_fit(error, self.prepared, scheme, options.board, options.scheduling) from None
 
     def note_bound(self, multipliers: int | None) -> tuple[str, str]:
         """Note in the report what bounds the speed; return in words why lanes are unused, and how large the gap is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,9 @@ import numpy as np
 from onnx_hw.ir.network import Network
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.samples.samples import one_frame, stack_outputs
+
+MAX_VALUES = 10_000_000
+"""Number of values of all tensors of the frames that are computed together."""
 
 
 def integers_of(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -33,11 +36,25 @@ def integers_of(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str,
 
 def trace(network: Network, integers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Compute every tensor of the network, (frames, height, width, channels) int64, from those of its inputs."""
+    return dict(walk(network, integers))
+
+
+def walk(network: Network, integers: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield every tensor of the network with its name, as ``trace`` returns them, one after the other.
+
+    Only those that a later node reads are kept, so that all tensors of a large network need not be in memory at once.
+    """
+    yield from integers.items()
     values = dict(integers)
+    last = {name: node.name for node in network.nodes for name in node.inputs}
     for node in network.nodes:
         results = node.operator.golden(*(values[name] for name in node.inputs))
-        values.update(zip(node.outputs, results, strict=True))
-    return values
+        for name in set(node.inputs):
+            if last[name] == node.name:
+                del values[name]
+        yield from zip(node.outputs, results, strict=True)
+        values.update((name, array) for name, array in zip(node.outputs, results, strict=True) if name in last)
+        del results
 
 
 def outputs_of(
@@ -72,9 +89,15 @@ def outputs_of(
 
 def run(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Run head, integers and tail; return the graph's outputs by name, (frames, *shape)."""
-    values = trace(network, integers_of(network, frames))
-    leaving = {boundary.tensor: values[boundary.tensor] for boundary in network.outputs}
-    return outputs_of(network, leaving, frames)
+    integers = integers_of(network, frames)
+    count = len(next(iter(integers.values())))
+    together = max(1, MAX_VALUES // sum(tensor.size for tensor in network.tensors.values()))
+    leaving: dict[str, list[np.ndarray]] = {boundary.tensor: [] for boundary in network.outputs}
+    for first in range(0, count, together):
+        for name, array in walk(network, {name: array[first : first + together] for name, array in integers.items()}):
+            if name in leaving:
+                leaving[name].append(array)
+    return outputs_of(network, {name: np.concatenate(arrays) for name, arrays in leaving.items()}, frames)
 
 
 def _before_hardware(network: Network, frame: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ MAX_MACS = 100_000_000
 """Number of multiply-accumulates of all frames that are looked at: about a second of golden."""
 
 MAX_VALUES = 10_000_000
-"""Number of values of all tensors and frames, which are held in memory at once."""
+"""Number of values of all tensors and frames, which are computed together."""
 
 MAX_FRAMES = 64
 BINS = 16  # of the histogram
@@ -48,8 +48,9 @@ def value_statistics(network: Network, frames: Mapping[str, np.ndarray] | None) 
     size = sum(tensor.size for tensor in network.tensors.values())
     affordable = max(1, min(MAX_MACS // max(1, macs), MAX_VALUES // size))
     count = min(frame_count(frames), MAX_FRAMES, affordable)
-    values = golden.trace(network, golden.integers_of(network, {name: array[:count] for name, array in frames.items()}))
-    return {name: _statistics(network, name, values[name], count) for name in network.tensors}
+    integers = golden.integers_of(network, {name: array[:count] for name, array in frames.items()})
+    statistics = {name: _statistics(network, name, values, count) for name, values in golden.walk(network, integers)}
+    return {name: statistics[name] for name in network.tensors}
 
 
 def _statistics(network: Network, name: str, values: np.ndarray, frames: int) -> ValueStatistics:

@@ -14,24 +14,34 @@ from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import short
 from onnx_hw.ops.operator import Resources
 from onnx_hw.schedule.budget import RESOURCES, Budget, amount
+from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.search_folding import least_interval
+from onnx_hw_boards.linked_board import LinkedBoard
 
 MAX_NAMED_NODES = 3
 """Number of nodes that are named for each resource."""
 
 
 class Fits(Protocol):
-    """Search for the design for a budget, frames per second and a target; None where there is no such design."""
+    """Search for the design for a budget, frames per second and a target; None where there is no such design.
 
-    def __call__(self, budget: Budget, fps: float | None, target: DesignTarget, /) -> Design | None: ...
+    The first of several budgets that is large enough counts.
+    """
+
+    def __call__(self, budget: Budget, fps: float | None, target: DesignTarget, /, *more: Budget) -> Design | None: ...
 
 
 @dataclass(frozen=True)
 class OtherTarget:
-    """Another target for which a network might be built, and what may be used there."""
+    """Another target for which a network might be built, and what may be used there.
+
+    Attributes:
+        comfortable: what is tried first; None for all of ``most``.
+    """
 
     most: Budget
     target: DesignTarget
+    comfortable: Budget | None = None
 
 
 def too_many_frames(network: Network, fps: float, clock_mhz: float) -> UserError:
@@ -108,20 +118,20 @@ def _what_helps(
         other = fits(replace(most, mac_lanes=lanes), fps, here)
         if other:
             any_fits = True
-            yield f"`--multipliers {lanes}` fits: {_told(other)}"
+            yield f"`--multipliers {lanes}` fits: {lanes_and_rate(other)}"
     if fps is not None:
         fastest = fits(most, None, here)
         if fastest:
             any_fits = True
-            yield f"`--fps {spelled(fastest.frames_per_second)}` fits: {_told(fastest)}"
+            yield f"`--fps {spelled(fastest.frames_per_second)}` fits: {lanes_and_rate(fastest)}"
     if most.mac_lanes is not None and fps is not None and not any_fits:
         fastest = fits(replace(most, mac_lanes=None), None, here)
         if fastest:
-            yield f"without --multipliers, `--fps {spelled(fastest.frames_per_second)}` fits: {_told(fastest)}"
+            yield f"without --multipliers, `--fps {spelled(fastest.frames_per_second)}` fits: {lanes_and_rate(fastest)}"
     for name, there in elsewhere.items():
-        other = fits(there.most, fps, there.target)
+        other = fits(there.comfortable or there.most, fps, there.target, there.most)
         if other:
-            yield f"`--board {name}` fits: {_told(other)}"
+            yield f"`--board {name}` fits: {lanes_and_rate(other)}"
 
 
 def _too_big(what: str, design: Design, most: Budget, hint: str) -> UserError:
@@ -152,8 +162,12 @@ def _largest(design: Design, field: str) -> str:
     return f"{RESOURCES[field]}: {', '.join(f'{name} {amounts[name]:,}' for name in first)}"
 
 
-def _told(design: Design) -> str:
-    return f"{design.resources().mac_lanes} lanes, {spelled(design.frames_per_second)} frames a second"
+def lanes_and_rate(design: Design) -> str:
+    """Say how many lanes a design has, and how many frames a second it delivers, through the link where it has one."""
+    board, rate = design.target.board, design.frames_per_second
+    if isinstance(board, LinkedBoard):
+        rate = min(rate, most_frames_a_second(design.network, board.link))
+    return f"{design.resources().mac_lanes} lanes, {spelled(rate)} frames a second"
 
 
 def spelled(fps: float) -> str:

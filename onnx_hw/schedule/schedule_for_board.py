@@ -15,11 +15,14 @@ from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.ops.folding import Folding
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.budget import RESOURCES, Budget, amount
+from onnx_hw.schedule.candidates import Offers
+from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.explain_no_fit import OtherTarget
 from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.schedule_network import schedule_network
+from onnx_hw.schedule.search_folding import far_too_little
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells
@@ -98,6 +101,16 @@ def schedule_for_board(
     return scheduled(request, OtherBoards(board, multipliers, request.clock_mhz, shell))
 
 
+def far_too_large(board: Board, network: Network, request: ScheduleRequest) -> bool:
+    """Return whether the cores of a network, each as small as it can be, surely take more than a board has.
+
+    Multipliers are not counted, whose work look-up tables might do.
+    """
+    shell = shell_cells(network, board, clock_of(board, request.clock_mhz))
+    room = replace(full_budget(board, request.multipliers, shell), dsp=None)
+    return far_too_little(Offers(insert_forks(network), Cost.of(board.family)), room)
+
+
 def with_folding_file(request: ScheduleRequest, path: Path | None, network: Network) -> ScheduleRequest:
     """Return a request with the foldings and FIFO depths of a file; the same where ``path`` is None.
 
@@ -135,8 +148,10 @@ class OtherBoards(Mapping[str, OtherTarget]):
 
     def __getitem__(self, name: str) -> OtherTarget:
         board = onnx_hw_boards.board(name)
-        room = full_budget(board, self.multipliers, self.shell)  # of the board at hand: it is much the same everywhere
-        return OtherTarget(room, DesignTarget(board, self.clock_mhz or board.default_clock_mhz))
+        # The shell is that of the board at hand: it is much the same everywhere.
+        most = full_budget(board, self.multipliers, self.shell)
+        comfortable = target_budget(board, self.multipliers, self.shell)
+        return OtherTarget(most, DesignTarget(board, self.clock_mhz or board.default_clock_mhz), comfortable)
 
     def __iter__(self) -> Iterator[str]:
         seen = {self.board.device.name}

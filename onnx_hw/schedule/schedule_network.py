@@ -107,12 +107,14 @@ def schedule_network(
         if fitting is not None:
             return fitting
 
-    def fits(other: Budget, fps: float | None, there: DesignTarget) -> Design | None:
+    def fits(other: Budget, fps: float | None, there: DesignTarget, /, *more: Budget) -> Design | None:
         longest = None if fps is None else interval_of(fps, there.clock_mhz)
-        if _hopeless(network, other, Cost.of(there.board.family)):
+        largest = more[-1] if more else other
+        if _hopeless(network, largest, Cost.of(there.board.family)):
             return None
-        for room in dict.fromkeys((other, replace(other, in_logic=True))):
-            fitting = _fitting(network, room, room, there, longest, search)
+        rooms = (other, *more)
+        for room in dict.fromkeys((*rooms, *(replace(room, in_logic=True) for room in rooms))):
+            fitting = _fitting(network, room, largest, there, longest, search)
             if fitting is not None:
                 return fitting[0]
         return None

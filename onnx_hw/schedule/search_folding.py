@@ -65,7 +65,7 @@ def _choose(offers: Offers, budget: Budget, from_interval: int, longest: int | N
     Several pixels a beat are tried where one a beat fits as fast as it can be: they take more of everything, and there
     are too many of their foldings to refuse them one by one in a short time.
     """
-    if _far_too_little(offers, budget):
+    if far_too_little(offers, budget):
         return None
     _, one = offers.least_cycles
     slowest = longest_interval(offers.network)
@@ -115,13 +115,13 @@ def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings 
 
 def hopeless(offers: Offers, budget: Budget) -> bool:
     """Return whether even the slowest designs take far more than there is: then faster ones do, too."""
-    return _far_too_little(offers, budget) or impossible(
+    return far_too_little(offers, budget) or impossible(
         offers, longest_interval(offers.network), budget.times(MAX_GAIN_BY_DIVISION)
     )
 
 
-def _far_too_little(offers: Offers, budget: Budget) -> bool:
-    """Return the same, as far as it is seen without what lies between cores."""
+def far_too_little(offers: Offers, budget: Budget) -> bool:
+    """Return whether it is surely more than there is, as far as that is seen without what lies between cores."""
     least = offers.least_by_themselves(longest_interval(offers.network))
     return bool((least > allowed_by(budget.times(MAX_GAIN_BY_DIVISION))).any())
 

@@ -1,0 +1,76 @@
+"""The question whether a model is far too large for a board, asked before it is quantized; and widths that would fit.
+
+How many integers a model has, and how wide they are, is known when it is read. Assumed scales are enough for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import ExitCode, UserError
+from onnx_hw.quantization.quantize import PreparedModel, quantize_model
+from onnx_hw.quantization.ranges.assume import assume_ranges
+from onnx_hw.quantization.scheme import DEFAULT, Scheme
+from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw.schedule.explain_no_fit import lanes_and_rate
+from onnx_hw.schedule.schedule_for_board import far_too_large, schedule_for_board
+
+NARROWER_BITS = ((6, 8), (4, 8), (4, 6), (4, 4), (3, 4), (2, 4))
+"""Bits of weights and data that are tried where a model is too large, the least loss first."""
+
+
+def refuse_too_large(prepared: PreparedModel, scheme: Scheme | None, board: str, request: ScheduleRequest) -> None:
+    """Raise UserError if a float model is far too large for a board; it is the one that scheduling would raise.
+
+    With a goal, widths are not known yet, and nothing is refused.
+    """
+    if scheme is not None and scheme.goal is not None:
+        return
+    network = _assumed(prepared, scheme)
+    if network is not None and far_too_large(find_board(board), network, request):
+        schedule_for_board(find_board(board), network, request)
+
+
+def with_widths_that_fit(
+    error: UserError, prepared: PreparedModel, scheme: Scheme | None, board: str, request: ScheduleRequest
+) -> UserError:
+    """Return an error of a float model that is too large with the widths that would fit, if there are any."""
+    if error.exit_code != ExitCode.DOES_NOT_FIT or request.foldings is not None:
+        return error
+    advice = _widths_that_fit(prepared, scheme or DEFAULT, board, request)
+    if not advice:
+        return error
+    first, *others = error.problems
+    hint = advice if first.hint.startswith("no option") else f"{advice}; {first.hint}"
+    return UserError(replace(first, hint=hint), *others, exit_code=error.exit_code)
+
+
+def _widths_that_fit(prepared: PreparedModel, scheme: Scheme, board: str, request: ScheduleRequest) -> str:
+    for weights, data in NARROWER_BITS:
+        if weights >= scheme.weights.bits or data > scheme.data.bits:
+            continue
+        narrower = replace(
+            scheme, weights=replace(scheme.weights, bits=weights), data=replace(scheme.data, bits=data), goal=None
+        )
+        network = _assumed(prepared, narrower)
+        if network is None or far_too_large(find_board(board), network, request):
+            continue
+        try:
+            design, _ = schedule_for_board(find_board(board), network, request)
+        except UserError:
+            continue
+        return (
+            f"`--bits weights={weights},data={data}` fits: {lanes_and_rate(design)}; `--accuracy-loss 1` searches for "
+            "the widths of each layer"
+        )
+    return ""
+
+
+def _assumed(prepared: PreparedModel, scheme: Scheme | None) -> Network | None:
+    """Return the network with assumed scales, or None for a model that quantization will refuse."""
+    try:
+        return quantize_model(prepared, assume_ranges, scheme).network
+    except UserError:
+        return None

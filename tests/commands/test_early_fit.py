@@ -1,0 +1,84 @@
+"""What is far too large for a board is refused before it is quantized, with widths that fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx.helper import make_node
+
+from onnx import TensorProto
+from onnx_hw.commands import build_stages
+from onnx_hw.commands.build import build
+from onnx_hw.commands.fit_boards import fit_boards
+from onnx_hw.messages.errors import ExitCode, UserError
+from onnx_hw.runtime.options import BuildOptions, QuantizeOptions
+from onnx_hw.runtime.stage import Stage
+from support.onnx_files import model, tensor, value, write
+
+BOARD = "icebreaker"
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Callable[..., BuildOptions]:
+    """Options of a build of a product of floats with a number of outputs."""
+
+    def options(outputs: int, **bits: int) -> BuildOptions:
+        draw = np.random.default_rng(1)
+        weights = tensor("w", TensorProto.FLOAT, (200, outputs), draw.normal(size=200 * outputs).astype(np.float32))
+        sides = {"inputs": [value("x", (1, 200))], "outputs": [value("y", (1, outputs))]}
+        path = write(tmp_path, model([make_node("MatMul", ["x", "w"], ["y"], "fc")], constants=[weights], **sides))
+        np.savez(tmp_path / "x.npz", x=draw.normal(size=(4, 1, 200)).astype(np.float32))
+        return BuildOptions(
+            model=path,
+            calibration=tmp_path / "x.npz",
+            board=BOARD,
+            stop_after=Stage.SCHEDULE,
+            out=tmp_path / "out",
+            quantizing=QuantizeOptions(**bits),
+        )
+
+    return options
+
+
+def test_refused_before_it_is_quantized(asked: Callable[..., BuildOptions], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sample is looked at. What the hint says is true, and the rates are those of ``onnx-hw boards``."""
+    monkeypatch.setattr(build_stages, "SampleRanges", lambda *_: pytest.fail("samples are looked at"))
+    options = asked(120)
+    with pytest.raises(UserError, match=r"needs \d+ block RAMs of 28") as error:
+        build(options)
+    assert error.value.exit_code == ExitCode.DOES_NOT_FIT
+    hint = error.value.problems[0].hint
+    bits = re.match(
+        r"`--bits weights=(\d),data=(\d)` fits: \d+ lanes, ([\d.]+) frames a second; `--accuracy-loss", hint
+    )
+    assert bits is not None
+    monkeypatch.undo()
+    built = build(asked(120, weights=int(bits[1]), data=int(bits[2]))).report
+    assert built.serial is not None
+    assert float(bits[3]) == pytest.approx(built.serial.delivered_frames_per_second, rel=0.01)
+    rates = dict(re.findall(r"`--board (\w+)` fits: \d+ lanes, ([\d.]+) frames", hint))
+    assert len(rates) > 3
+    some = islice(((board, fit) for board, fit in fit_boards(options.model) if board.name in rates), 2)
+    for board, fit in some:
+        assert not isinstance(fit, UserError)
+        assert float(rates[board.name]) == pytest.approx(fit.frames_per_second, rel=0.01)
+
+
+def test_what_fits_is_quantized(asked: Callable[..., BuildOptions], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that might fit is not refused early."""
+    calls: list[int] = []
+    original = build_stages.quantize_model
+
+    def counted(*some: Any) -> Any:
+        calls.append(1)
+        return original(*some)
+
+    monkeypatch.setattr(build_stages, "quantize_model", counted)
+    build(asked(8))
+    assert calls == [1]
