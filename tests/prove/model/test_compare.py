@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,14 +140,14 @@ def halves(folder: Path) -> tuple[Path, str]:
 
 def falsified(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[np.ndarray, np.ndarray], Any]) -> None:
     """A golden that says ``change(y, x)`` instead of y."""
-    trace = golden.trace
+    walk = golden.walk
 
-    def wrong(network: Any, integers: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        values = trace(network, integers)
+    def wrong(network: Any, integers: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
         (x,) = integers.values()
-        return {**values, name: change(values[name], x)}
+        for tensor, values in walk(network, integers):
+            yield tensor, change(values, x) if tensor == name else values
 
-    monkeypatch.setattr(golden, "trace", wrong)
+    monkeypatch.setattr(golden, "walk", wrong)
 
 
 def even_numbers() -> dict[str, np.ndarray]:
