@@ -228,23 +228,23 @@ def test_a_full_disk(disk: Disk, stages: int) -> None:
 @pytest.mark.parametrize("name", ["network.txt", "design.txt", "folding.toml", "report.json"])
 def test_a_write_that_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same where no disk can be mounted: the kernel's own device for it."""
-    write = Path.write_text
+    write = Path.write_bytes
 
     def full(self: Path, *arguments: object, **options: object) -> int:
         return write(Path("/dev/full") if name in self.name else self, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     said = told(call("build", DIGITS, "--out", "out", "--stop-after", "schedule"), 1, "output-folder")
     assert f"`{Path('out').resolve() / name}` is not: No space left on device" in said
 
 
 def test_the_first_failure_is_told_even_if_no_report_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = Path.write_text
+    write = Path.write_bytes
 
     def full(self: Path, *arguments: object, **options: object) -> int:
         return write(Path("/dev/full") if "report" in self.name else self, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     told(call("build", DIGITS, "--folding", "nowhere.toml", "--out", "out"), 1, "folding-file")
 
 
