@@ -41,7 +41,7 @@ def test_arithmetic_alone_needs_no_samples(model: Path, tmp_path: Path) -> None:
     done = call("build", model, "--out", tmp_path / "o", "--stop-after", "schedule")
     assert done.exit_code == 0 and "the scales are assumed" in done.output
     assert report_of(tmp_path / "o")["reference"]["float_model"] is None
-    done = call("explore", model, "--multipliers", "1,2", "--until", "schedule", "--out", tmp_path / "e")
+    done = call("explore", model, "--multipliers", "1,2", "--stop-after", "schedule", "--out", tmp_path / "e")
     assert done.exit_code == 0 and "the scales are assumed" in done.output, done.output
     done = call("explore", model, "--multipliers", "1,2", "--out", tmp_path / "f")
     assert done.exit_code == 1 and "calibration-missing" in done.output
