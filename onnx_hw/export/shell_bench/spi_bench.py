@@ -20,8 +20,10 @@ import cocotb
 FOLDER = Path(__file__).parent
 FACTS = json.loads((FOLDER / "shell.json").read_text()) if (FOLDER / "shell.json").exists() else {}
 HALF_PERIOD_NS = 10  # of SCK: 50 MHz; the clock of the network is at 80 MHz
+PROTOCOL = 2
 HELLO, DATA, ACK = 1, 2, 3  # packets to the chip
 GREETING, RESULT, TIMES = 0x81, 0x82, 9
+DIGEST, SIZES = 1, 2  # fields of the greeting
 MAX_IDLE_BYTES = 100_000  # bytes, or pauses of a byte, without a packet
 
 
@@ -46,6 +48,15 @@ def from_wire(wire: bytes) -> bytes:
     packet = b"".join(reversed(runs))
     assert crc_hqx(packet, 0xFFFF) == 0
     return packet[:-2]
+
+
+def fields_of(data: bytes) -> dict[int, bytes]:
+    """Return the fields of a greeting, by their first byte; the second byte of each is the length of the rest."""
+    fields: dict[int, bytes] = {}
+    while data:
+        fields[data[0]] = data[2 : 2 + data[1]]
+        data = data[2 + data[1] :]
+    return fields
 
 
 class Controller:
@@ -99,11 +110,12 @@ async def frames_are_goldens(dut: Any) -> None:
         await RisingEdge(dut.clk)
     controller = Controller(dut)
     await controller.move(0)
-    await controller.send(bytes((HELLO, 7, 0)))
+    await controller.send(bytes((HELLO, 7, PROTOCOL)))
     greeting = await controller.receive()
-    assert (greeting[0], greeting[2]) == (GREETING, 7)
-    assert greeting[5:21].hex() == FACTS["digest"]
-    buffer = int.from_bytes(greeting[33:35], "little")
+    assert (greeting[0], greeting[2], greeting[4]) == (GREETING, 7, PROTOCOL)
+    fields = fields_of(greeting[7:])
+    assert fields[DIGEST][:16].hex() == FACTS["digest"]
+    buffer = int.from_bytes(fields[SIZES][12:14], "little")
     unit = buffer // 128
 
     with np.load(FOLDER / "frames.npz") as file:
