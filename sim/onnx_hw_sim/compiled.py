@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from onnx_hw_sim.circuit import RESET_CYCLES, Circuit, Recording, Stimulus
-from onnx_hw_sim.native_simulator import I32, I64, POINTER, U32, U64, NativeSimulator, RunStatus, Signature
+from onnx_hw_sim.native_library import I32, I64, POINTER, U32, U64, Signature
+from onnx_hw_sim.native_simulator import NativeSimulator, RunStatus
 from onnx_hw_sim.shared_library import CppToolchain, build_library
 from onnx_hw_tools.tools import Tool
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 
 from onnx_hw_sim.circuit import Circuit, Recording, Stimulus
 from onnx_hw_sim.native_arrays import bytes_at, firings, rows_to_offer
+from onnx_hw_sim.native_library import NativeLibrary
 from onnx_hw_sim.payload import unpack
 from onnx_hw_sim.shared_library import VERILOG
-
-POINTER, I64, U64, U32, I32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_int32
-
-Signature = tuple[Any, Sequence[Any]]
-"""(type of the result, types of the arguments)."""
 
 
 class RunStatus(IntEnum):
@@ -31,29 +24,18 @@ class RunStatus(IntEnum):
     BROKEN = 4
 
 
-class NativeSimulator:
+class NativeSimulator(NativeLibrary):
     """Circuit compiled to a shared library; several threads may use it at once.
 
     A driver's functions take a handle, then a run, if the driver has several, then a port.
     """
 
     name = "compiled"
-    PREFIX: ClassVar[str]
-    """Beginning of the names of the driver's functions."""
-    SIGNATURES: ClassVar[Mapping[str, Signature]]
-    """The driver's functions, by the rest of their names."""
 
     def __init__(self, circuit: Circuit, library: Path):
+        super().__init__(library)
         self.circuit = circuit
-        self.library = library
         self._streams = (*circuit.sources, *circuit.sinks, *circuit.probes)
-        self._c = ctypes.CDLL(str(library))
-        for name, (result, arguments) in self.SIGNATURES.items():
-            function = self._function(name)
-            function.restype, function.argtypes = result, arguments
-
-    def _function(self, name: str) -> Any:
-        return getattr(self._c, f"{self.PREFIX}_{name}")
 
     @property
     def verilog(self) -> str:

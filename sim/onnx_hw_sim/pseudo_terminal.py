@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from types import TracebackType
-
+from onnx_hw_sim.chip_thread import ChipThread
 from onnx_hw_sim.port_end import port_end
 from onnx_hw_sim.serial_line import BREAK, SerialChip, WireFaults
 
 _SLICE_BITS = 200  # bits of the line that are simulated between two checks of the port
 
 
-class PseudoTerminal:
+class PseudoTerminal(ChipThread[SerialChip]):
     """Port at whose other end a chip is simulated, in a thread of its own; a TCP port where there are no terminals.
 
     Args:
@@ -19,59 +17,30 @@ class PseudoTerminal:
         faults: faults of the bytes on the wire, in either direction.
         idle_cycles: number of cycles after the last byte in either direction after which the chip rests until another
             byte comes.
-
-    Attributes:
-        path: path of the port.
-        error: the exception that ended the simulation; None if there was none.
     """
 
     def __init__(self, chip: SerialChip, faults: WireFaults | None = None, idle_cycles: int = 3_000_000) -> None:
-        self.chip, self.faults, self.idle_cycles = chip, faults or WireFaults(0), idle_cycles
-        self._end = port_end()
-        self.path = self._end.path
-        self.error: Exception | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._pump, name="simulated chip", daemon=True)
-        self._thread.start()
+        self.idle_cycles, self._end = idle_cycles, port_end()
+        super().__init__(chip, faults, self._end.path)
 
-    @property
-    def cycle(self) -> int:
-        """Cycles simulated so far."""
-        return self.chip.cycle
-
-    def __enter__(self) -> PseudoTerminal:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the port and the chip."""
-        self._stop.set()
-        self._thread.join()
+    def _close_port(self) -> None:
         self._end.close()
-        self.chip.close()
 
-    def _pump(self) -> None:
+    def _serve(self) -> None:
         to: list[int] = []
         back, quiet = bytearray(), 0
         slice_cycles = _SLICE_BITS * self.chip.divisor
-        try:
-            while not self._stop.is_set():
-                resting = quiet > self.idle_cycles and not to and not back
-                if resting:
-                    self._end.wait(0.02)
-                arrived = self._end.read()
-                to += self.faults.on(arrived, (BREAK,))
-                if resting and not to:
-                    continue
-                sent, came = self.chip.run(slice_cycles, to)
-                del to[:sent]
-                back += bytes(self.faults.on(came))
-                if back:
-                    del back[: self._end.write(bytes(back))]
-                quiet = 0 if sent or came else quiet + slice_cycles
-        except Exception as error:
-            self.error = error
+        while not self._stop.is_set():
+            resting = quiet > self.idle_cycles and not to and not back
+            if resting:
+                self._end.wait(0.02)
+            arrived = self._end.read()
+            to += self.faults.on(arrived, (BREAK,))
+            if resting and not to:
+                continue
+            sent, came = self.chip.run(slice_cycles, to)
+            del to[:sent]
+            back += bytes(self.faults.on(came))
+            if back:
+                del back[: self._end.write(bytes(back))]
+            quiet = 0 if sent or came else quiet + slice_cycles

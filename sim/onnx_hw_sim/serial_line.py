@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from onnx_hw_sim.circuit import Circuit
 from onnx_hw_sim.compiled import SimulationError
+from onnx_hw_sim.native_library import I64, POINTER, NativeChip, Signature
 from onnx_hw_sim.shared_library import BoundDriver, build_library
 from onnx_hw_tools.tools import Tool
 
@@ -76,7 +78,7 @@ class WireFaults:
         return bytes(out)
 
 
-class SerialChip:
+class SerialChip(NativeChip):
     """Chip with the module ``top`` and the ports ``clk``, ``rst``, ``rx`` and ``tx``.
 
     Args:
@@ -89,6 +91,17 @@ class SerialChip:
     Raises:
         ToolMissing, ToolFailed: as ``build_library``.
     """
+
+    PREFIX = "line_simulation"
+    SIGNATURES: ClassVar[Mapping[str, Signature]] = {
+        "open": (POINTER, [I64]),
+        "close": (None, [POINTER]),
+        "cycle": (I64, [POINTER]),
+        "came": (I64, [POINTER]),
+        "comes": (ctypes.POINTER(I64), [POINTER]),
+        "error": (ctypes.c_char_p, [POINTER]),
+        "run": (I64, [POINTER, I64, POINTER, I64, POINTER, POINTER, I64]),
+    }
 
     def __init__(
         self,
@@ -103,31 +116,13 @@ class SerialChip:
         bound = BoundDriver(_BINDING % ("&top.comes" if traced else "nullptr"), "line.cpp", "line.h")
         library = build_library(circuit, folder.resolve(), bound=bound, on_first_run=on_first_run)
         self.divisor = divisor
-        self._c = c = ctypes.CDLL(str(library))
-        pointer, i64 = ctypes.c_void_p, ctypes.c_int64
-        for name, result, arguments in (
-            ("open", pointer, [i64]),
-            ("close", None, [pointer]),
-            ("cycle", i64, [pointer]),
-            ("came", i64, [pointer]),
-            ("comes", ctypes.POINTER(i64), [pointer]),
-            ("error", ctypes.c_char_p, [pointer]),
-            ("run", i64, [pointer, i64, pointer, i64, pointer, pointer, i64]),
-        ):
-            function = getattr(c, f"line_simulation_{name}")
-            function.restype, function.argtypes = result, arguments
-        self._handle = c.line_simulation_open(divisor)
-
-    @property
-    def cycle(self) -> int:
-        """Number of cycles simulated so far."""
-        return int(self._c.line_simulation_cycle(self._handle))
+        super().__init__(library, divisor)
 
     @property
     def comes(self) -> np.ndarray:
         """Cycles in which beats came to the network so far, (beats,) int64."""
-        count = self._c.line_simulation_came(self._handle)
-        cycles = self._c.line_simulation_comes(self._handle)
+        count = self._function("came")(self._handle)
+        cycles = self._function("comes")(self._handle)
         return np.ctypeslib.as_array(cycles, (count,)).copy() if count else np.zeros(0, dtype=np.int64)
 
     def run(self, cycles: int, to: list[int]) -> tuple[int, bytes]:
@@ -142,13 +137,7 @@ class SerialChip:
         words = np.array(to, dtype=np.uint16)
         came, sent = np.zeros(_MAX_BYTES, dtype=np.uint8), ctypes.c_int64()
         addresses = words.ctypes.data, len(words), ctypes.addressof(sent), came.ctypes.data
-        count = self._c.line_simulation_run(self._handle, cycles, *addresses, _MAX_BYTES)
+        count = self._function("run")(self._handle, cycles, *addresses, _MAX_BYTES)
         if count < 0:
-            raise SimulationError(self._c.line_simulation_error(self._handle).decode())
+            raise SimulationError(self._error)
         return sent.value, came[:count].tobytes()
-
-    def close(self) -> None:
-        """Release the chip; no other method may be called afterwards."""
-        if self._handle is not None:
-            self._c.line_simulation_close(self._handle)
-            self._handle = None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import socket
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
+from typing import ClassVar
 
 import numpy as np
 
+from onnx_hw_sim.chip_thread import ChipThread
 from onnx_hw_sim.circuit import Circuit
 from onnx_hw_sim.compiled import SimulationError
+from onnx_hw_sim.native_library import I32, I64, POINTER, NativeChip, Signature
 from onnx_hw_sim.serial_line import WireFaults
 from onnx_hw_sim.shared_library import BoundDriver, build_library
 from onnx_hw_tools.tools import Tool
@@ -32,7 +33,7 @@ void bus_close(const Bus* bus) { delete static_cast<Binding*>(bus->model); }
 """
 
 
-class SpiChip:
+class SpiChip(NativeChip):
     """Chip with the module ``top`` and the ports ``clk``, ``rst``, ``sck``, ``cs_n``, ``copi`` and ``cipo``.
 
     Args:
@@ -45,6 +46,15 @@ class SpiChip:
         ToolMissing, ToolFailed: as ``build_library``.
     """
 
+    PREFIX = "bus_simulation"
+    SIGNATURES: ClassVar[Mapping[str, Signature]] = {
+        "open": (POINTER, [ctypes.c_double]),
+        "close": (None, [POINTER]),
+        "cycle": (I64, [POINTER]),
+        "error": (ctypes.c_char_p, [POINTER]),
+        "exchange": (I32, [POINTER, ctypes.c_char_p, POINTER, I64]),
+    }
+
     def __init__(
         self,
         rtlil: str,
@@ -55,23 +65,7 @@ class SpiChip:
     ) -> None:
         bound = BoundDriver(_BINDING, "spi_bus.cpp", "spi_bus.h")
         library = build_library(Circuit(rtlil, (), ()), folder.resolve(), bound=bound, on_first_run=on_first_run)
-        self._c = c = ctypes.CDLL(str(library))
-        pointer, i64 = ctypes.c_void_p, ctypes.c_int64
-        for name, result, arguments in (
-            ("open", pointer, [ctypes.c_double]),
-            ("close", None, [pointer]),
-            ("cycle", i64, [pointer]),
-            ("error", ctypes.c_char_p, [pointer]),
-            ("exchange", ctypes.c_int, [pointer, ctypes.c_char_p, pointer, i64]),
-        ):
-            function = getattr(c, f"bus_simulation_{name}")
-            function.restype, function.argtypes = result, arguments
-        self._handle = c.bus_simulation_open(cycles_per_bit)
-
-    @property
-    def cycle(self) -> int:
-        """Number of cycles simulated so far."""
-        return int(self._c.bus_simulation_cycle(self._handle))
+        super().__init__(library, cycles_per_bit)
 
     def exchange(self, data: bytes) -> bytes:
         """Choose the chip, and exchange bytes: return as many as are sent.
@@ -80,18 +74,12 @@ class SpiChip:
             SimulationError: the circuit cannot be simulated.
         """
         came = np.zeros(len(data), dtype=np.uint8)
-        if self._c.bus_simulation_exchange(self._handle, data, came.ctypes.data, len(data)):
-            raise SimulationError(self._c.bus_simulation_error(self._handle).decode())
+        if self._function("exchange")(self._handle, data, came.ctypes.data, len(data)):
+            raise SimulationError(self._error)
         return came.tobytes()
 
-    def close(self) -> None:
-        """Release the chip; no other method may be called afterwards."""
-        if self._handle is not None:
-            self._c.bus_simulation_close(self._handle)
-            self._handle = None
 
-
-class SpiPort:
+class SpiPort(ChipThread[SpiChip]):
     """TCP port of this machine that returns, for the bytes that come, those that a simulated chip exchanges for them.
 
     The chip's time passes only while bytes are exchanged.
@@ -102,50 +90,24 @@ class SpiPort:
 
     Attributes:
         path: name of the port, for ``onnx_hw_link.spi_transport``.
-        error: the exception that ended the simulation; None if there was none.
     """
 
     def __init__(self, chip: SpiChip, faults: WireFaults | None = None) -> None:
-        self.chip, self.faults = chip, faults or WireFaults(0)
         self._server = socket.create_server(("127.0.0.1", 0))
         self._server.settimeout(0.02)
-        self.path = f"socket://127.0.0.1:{self._server.getsockname()[1]}"
-        self.error: Exception | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="simulated chip", daemon=True)
-        self._thread.start()
+        super().__init__(chip, faults, f"socket://127.0.0.1:{self._server.getsockname()[1]}")
 
-    @property
-    def cycle(self) -> int:
-        """Cycles simulated so far."""
-        return self.chip.cycle
-
-    def __enter__(self) -> SpiPort:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the port and the chip."""
-        self._stop.set()
-        self._thread.join()
+    def _close_port(self) -> None:
         self._server.close()
-        self.chip.close()
 
     def _serve(self) -> None:
-        try:
-            while not self._stop.is_set():
-                try:
-                    client, _ = self._server.accept()
-                except TimeoutError:
-                    continue
-                with client:
-                    self._speak(client)
-        except Exception as error:
-            self.error = error
+        while not self._stop.is_set():
+            try:
+                client, _ = self._server.accept()
+            except TimeoutError:
+                continue
+            with client:
+                self._speak(client)
 
     def _speak(self, client: socket.socket) -> None:
         """Serve one program until it closes its end."""

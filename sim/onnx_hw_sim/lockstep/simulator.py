@@ -12,7 +12,8 @@ import numpy as np
 
 from onnx_hw_sim.circuit import RESET_CYCLES, Circuit, Recording, Stimulus
 from onnx_hw_sim.lockstep.library import RUNS, build_lockstep, tables_of
-from onnx_hw_sim.native_simulator import I32, I64, POINTER, U32, NativeSimulator, RunStatus, Signature
+from onnx_hw_sim.native_library import I32, I64, POINTER, U32, Signature
+from onnx_hw_sim.native_simulator import NativeSimulator, RunStatus
 from onnx_hw_tools.tools import Tool
 
 CYCLES_PER_CALL = 20_000  # cycles between two checks for Ctrl-C
