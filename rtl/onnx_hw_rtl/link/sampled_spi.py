@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component
+
+from onnx_hw_rtl.link.spi import SPI_TARGET_PORTS
 
 MIN_CYCLES_PER_BIT = 4
 """Least number of cycles of ``sync`` in one cycle of the controller's clock."""
@@ -28,17 +29,7 @@ class SampledSpiTarget(Component):
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            {
-                **{name: In(1) for name in ("sck", "copi")},
-                "cs_n": In(1, init=1),
-                "cipo": Out(1),
-                "byte": Out(8),
-                "strobe": Out(1),
-                "i": In(stream.Signature(8)),
-                "waiting": Out(1),
-            }
-        )
+        super().__init__(SPI_TARGET_PORTS)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

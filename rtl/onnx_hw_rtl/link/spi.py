@@ -7,10 +7,22 @@ from amaranth.lib import stream
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import Component, In, Out
 
-__all__ = ["MIN_CLOCK_RATIO", "SpiTarget"]
+__all__ = ["MIN_CLOCK_RATIO", "SPI_TARGET_PORTS", "SpiTarget"]
 
 MIN_CLOCK_RATIO = 5 / 8
 """Least clock of the domain ``sync``, relative to the controller's clock: five cycles within a byte."""
+
+
+SPI_TARGET_PORTS = {
+    **{name: In(1) for name in ("sck", "copi")},
+    "cs_n": In(1, init=1),
+    "cipo": Out(1),
+    "byte": Out(8),
+    "strobe": Out(1),
+    "i": In(stream.Signature(8)),
+    "waiting": Out(1),
+}
+"""Ports of every SPI target, whichever clock takes the bits."""
 
 
 class SpiTarget(Component):
@@ -34,17 +46,7 @@ class SpiTarget(Component):
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            {
-                **{name: In(1) for name in ("sck", "copi")},
-                "cs_n": In(1, init=1),
-                "cipo": Out(1),
-                "byte": Out(8),
-                "strobe": Out(1),
-                "i": In(stream.Signature(8)),
-                "waiting": Out(1),
-            }
-        )
+        super().__init__(SPI_TARGET_PORTS)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
