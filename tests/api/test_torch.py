@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import pytest
 import onnx
 import onnx_hw
 from onnx_hw.api.torch_export import export_module
+from support.optional_software import needs_torch
 from support.torch_networks import FILES, SHAPES, torch_network
 
-needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch
 
 

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import onnx_hw_boards
 from onnx_hw.assemble.netlist import netlist_of
@@ -17,6 +16,7 @@ from onnx_hw.export.shells import write_shell
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_link.frames import to_transfers
 from support.fixture_paths import CHECKOUT
+from support.optional_software import needs_icarus
 from support.shell_bench import drawn, small
 from support.targets import on_board
 
@@ -29,11 +29,8 @@ runner.test(hdl_toplevel="sketch_core_axi_stream", test_module="axi_client", bui
 """
 
 
-@pytest.mark.skipif(
-    shutil.which("iverilog") is None, reason="no iverilog on PATH (on Debian: apt-get install iverilog)"
-)
+@needs_icarus
 def test_a_foreign_client_moves_frames_with_pauses(tmp_path: Path) -> None:
-    pytest.importorskip("cocotbext.axi")
     network = small()
     design = on_board(network.design, onnx_hw_boards.board("verilog_axi_stream"))
     with opened(tmp_path / "build") as folder:

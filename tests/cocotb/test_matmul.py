@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -18,14 +17,11 @@ from cocotb_tools.runner import get_runner
 
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw_tools import tools
+from support.optional_software import needs_icarus
 
 HERE = Path(__file__).parent
 BENCH = "matmul_bench"
 TESTS = 9 + 1 + 3
-
-needs_icarus = pytest.mark.skipif(
-    shutil.which("iverilog") is None, reason="no iverilog on PATH (on Debian: apt-get install iverilog)"
-)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import runpy
@@ -16,6 +15,7 @@ import pytest
 import onnx_hw
 from support.cli_runner import call
 from support.fixture_paths import CHECKOUT, EXAMPLES
+from support.optional_software import needs_torch
 from support.small_model import small_model
 
 TORCH = EXAMPLES / "torch_cnn"
@@ -66,7 +66,7 @@ def test_notebook_without_torch(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow(minutes=4)
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@needs_torch
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_notebook_with_torch(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def test_the_first_page_has_the_script() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@needs_torch
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_training(monkeypatch: pytest.MonkeyPatch) -> None:
     run(TORCH / "train.py", monkeypatch=monkeypatch)

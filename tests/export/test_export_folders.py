@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,10 +22,7 @@ from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.listener import NullListener
 from onnx_hw_tools.tools import ToolMissing
 from support.hand_built_designs import Sketch
-
-needs_icarus = pytest.mark.skipif(
-    shutil.which("iverilog") is None, reason="no iverilog on PATH (on Debian: apt-get install iverilog)"
-)
+from support.optional_software import needs_icarus
 
 X = Tensor((2, 3, 5), Int(5))
 WEIGHTS = np.random.default_rng(1).integers(-8, 8, (5, 5))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -25,12 +24,10 @@ from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.stage import Stage
 from onnx_hw_boards.verilog_board import ShellKind, VerilogBoard
+from support.optional_software import needs_icarus
 from support.shell_bench import small
 from support.targets import on_board
 
-needs_icarus = pytest.mark.skipif(
-    shutil.which("iverilog") is None, reason="no iverilog on PATH (on Debian: apt-get install iverilog)"
-)
 BOARDS = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
 SHELLS = {board.shell: board for board in BOARDS if isinstance(board, VerilogBoard)}
 

@@ -46,6 +46,18 @@ def builder(**answers: Any) -> Any:
     return SimpleNamespace(**answers)
 
 
+def flat_builder(values: dict[str, Real], **answers: Any) -> Any:
+    """One that turns a value of 2 × 2 into one of four numbers, and puts it into ``values``."""
+    return builder(
+        shape=lambda name: (4,),
+        constants={},
+        constant=lambda name: None,
+        values=values,
+        elements=lambda node, partial: real((2, 2)),
+        **answers,
+    )
+
+
 @pytest.mark.parametrize(("mode", "begin", "end"), [("SAME_UPPER", 1, 2), ("SAME_LOWER", 2, 1)])
 def test_an_odd_pad_is_behind_or_before(mode: str, begin: int, end: int) -> None:
     kernel = kernel_of(node("Conv", auto_pad=mode), (4, 4), (8, 8), (8, 8))
@@ -87,13 +99,7 @@ def test_before_opset_7_tensors_that_are_broadcast_have_one_shape() -> None:
 def test_only_a_dropout_can_be_in_training(old: bool) -> None:
     """Before opset 7 an attribute says that it is not."""
     values: dict[str, Real] = {}
-    asked = builder(
-        shape=lambda name: (4,),
-        constants={},
-        constant=lambda name: None,
-        values=values,
-        elements=lambda node, partial: real((2, 2)),
-    )
+    asked = flat_builder(values)
     reshape(asked, node("Flatten", 1 if old else 13))
     assert values["y"].shape == (4,)
     training = Node("n", "Dropout", "", 6 if old else 13, ("x",) if old else ("x", "", "training"), ("y",), {})
@@ -104,14 +110,7 @@ def test_only_a_dropout_can_be_in_training(old: bool) -> None:
 def test_a_mask_that_nobody_reads_is_no_obstacle() -> None:
     """Converters of old models write the mask of every Dropout."""
     values: dict[str, Real] = {}
-    asked = builder(
-        shape=lambda name: (4,),
-        constants={},
-        constant=lambda name: None,
-        values=values,
-        elements=lambda node, partial: real((2, 2)),
-        is_read=lambda name: name == "read",
-    )
+    asked = flat_builder(values, is_read=lambda name: name == "read")
     reshape(asked, Node("n", "Dropout", "", 7, ("x",), ("y", "mask"), {}))
     assert values["y"].shape == (4,)
     with pytest.raises(Obstacle, match="mask"):
