@@ -83,8 +83,6 @@ def read_design(folder: Path) -> KeptDesign:
         raise _refused(
             path, "it is not there: the build ended before its schedule, or is of an older onnx-hw"
         ) from None
-    except UserError:
-        raise
     except DAMAGED as error:
         reason = str(error) or type(error).__name__
         raise _refused(path, f"it is damaged, or of another version: {reason}") from None

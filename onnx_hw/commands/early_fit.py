@@ -28,9 +28,9 @@ def refuse_too_large(prepared: PreparedModel, scheme: Scheme | None, board: str,
     """
     if scheme is not None and scheme.goal is not None:
         return
-    network = _assumed(prepared, scheme)
-    if network is not None and far_too_large(find_board(board), network, request):
-        schedule_for_board(find_board(board), network, request)
+    network, target = _assumed(prepared, scheme), find_board(board)
+    if network is not None and far_too_large(target, network, request):
+        schedule_for_board(target, network, request)
 
 
 def with_widths_that_fit(
@@ -48,6 +48,7 @@ def with_widths_that_fit(
 
 
 def _widths_that_fit(prepared: PreparedModel, scheme: Scheme, board: str, request: ScheduleRequest) -> str:
+    target = find_board(board)
     for weights, data in NARROWER_BITS:
         if weights >= scheme.weights.bits or data > scheme.data.bits:
             continue
@@ -55,10 +56,10 @@ def _widths_that_fit(prepared: PreparedModel, scheme: Scheme, board: str, reques
             scheme, weights=replace(scheme.weights, bits=weights), data=replace(scheme.data, bits=data), goal=None
         )
         network = _assumed(prepared, narrower)
-        if network is None or far_too_large(find_board(board), network, request):
+        if network is None or far_too_large(target, network, request):
             continue
         try:
-            design, _ = schedule_for_board(find_board(board), network, request)
+            design, _ = schedule_for_board(target, network, request)
         except UserError:
             continue
         return (
