@@ -13,10 +13,14 @@ from support.fixture_paths import CHECKOUT
 
 PRODUCT = ("onnx_hw", "rtl", "sim", "boards")
 SOURCES = sorted(path for root in PRODUCT for path in (CHECKOUT / root).rglob("*.py"))
+PAGES = sorted(path for path in (CHECKOUT / "onnx_hw/messages/templates").iterdir() if path.is_file())
 DOCUMENTS = sorted([CHECKOUT / "README.md", *CHECKOUT.glob("docs/*.md"), *CHECKOUT.glob("examples/*/*.md")])
 
 FRAGMENTS = frozenset(re.findall(r"\w+", "Of That What Which Whom Whose Where By As"))
 """First words of fragments whose subject is hidden."""
+
+HEADING = re.compile(r"(Attributes|Args|Ports|Returns|Raises):")
+"""Headings, which stand below a first sentence."""
 
 NOT_VERBS = frozenset(
     re.findall(
@@ -59,6 +63,8 @@ def fault_of(kind: str, text: str) -> str:
     """Return why a docstring must not begin as it does, or an empty string."""
     match = re.match(r"[A-Za-z']+", text.strip())
     first = match[0] if match else ""
+    if HEADING.match(text.strip()):
+        return "must begin with a sentence, before its headings"
     if first in FRAGMENTS:
         return f"begins with {first!r}"
     if kind == "function" and (not first[:1].isupper() or first in NOT_VERBS):
@@ -81,7 +87,7 @@ def test_docstrings_begin_well(root: str) -> None:
 def test_phrases_are_plain() -> None:
     faults = [
         f"{path.relative_to(CHECKOUT)}:{number}: {line.strip()}"
-        for path in (*SOURCES, *DOCUMENTS)
+        for path in (*SOURCES, *PAGES, *DOCUMENTS)
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if PHRASES.search(line)
     ]
@@ -90,7 +96,13 @@ def test_phrases_are_plain() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "text"),
-    [("noun", "Of a payload."), ("function", "The frames."), ("function", "``x`` twice."), ("function", "returns it")],
+    [
+        ("noun", "Of a payload."),
+        ("noun", "Attributes: its bits."),
+        ("function", "The frames."),
+        ("function", "``x`` twice."),
+        ("function", "returns it"),
+    ],
 )
 def test_a_bad_beginning_is_seen(kind: str, text: str) -> None:
     assert fault_of(kind, text)

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class ArgMaxFolding(Folding):
-    """Attributes:
-    in_lanes: integers per beat of the image; the result has one channel.
+    """Folding of an ArgMax core.
+
+    Attributes:
+        in_lanes: integers per beat of the image; the result has one channel.
     """
 
     in_lanes: int

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class DepthwiseFolding(SlidingFolding):
-    """Attributes:
-    multiplier: what the products are made of.
+    """Folding of a depthwise core.
+
+    Attributes:
+        multiplier: what the products are made of.
     """
 
     multiplier: MultiplierKind = MultiplierKind.HARDWARE

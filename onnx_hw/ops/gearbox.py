@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class GearboxFolding(Folding):
-    """Attributes:
-    in_lanes, out_lanes: channels per beat of the input, of the output.
-    pixels: pixels per beat of both.
+    """Folding of a gearbox.
+
+    Attributes:
+        in_lanes, out_lanes: channels per beat of the input, of the output.
+        pixels: pixels per beat of both.
     """
 
     in_lanes: int

@@ -51,11 +51,13 @@ EXACT_IN_FLOAT64 = 1 << 53
 
 @dataclass(frozen=True, repr=False)
 class MatMulFolding(Folding):
-    """Attributes:
-    in_lanes, out_lanes: channels per beat of the vectors, of the results.
-    pixels: vectors side by side; each weight that is fetched serves all of them.
-    tile: beats of them that are done group by group of results; the circuit does one at a time.
-    multiplier: what the products are made of.
+    """Folding of a product of matrices.
+
+    Attributes:
+        in_lanes, out_lanes: channels per beat of the vectors, of the results.
+        pixels: vectors side by side; each weight that is fetched serves all of them.
+        tile: beats of them that are done group by group of results; the circuit does one at a time.
+        multiplier: what the products are made of.
     """
 
     in_lanes: int

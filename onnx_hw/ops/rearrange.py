@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class RearrangeFolding(Folding):
-    """Attributes:
-    in_lanes, out_lanes: channels per beat of the operand, of the result.
-    in_pixels, out_pixels: pixels per beat.
-    in_tile, out_tile: pixels of a tile; 0 for those of a beat.
+    """Folding of a core that changes the order of a tensor.
+
+    Attributes:
+        in_lanes, out_lanes: channels per beat of the operand, of the result.
+        in_pixels, out_pixels: pixels per beat.
+        in_tile, out_tile: pixels of a tile; 0 for those of a beat.
     """
 
     in_lanes: int

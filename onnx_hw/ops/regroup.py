@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class RegroupFolding(Folding):
-    """Attributes:
-    lanes: channels per beat of both streams.
-    in_pixels, out_pixels: pixels per beat of the input, of the output; one of them divides the other.
+    """Folding of a core that changes the number of pixels per beat.
+
+    Attributes:
+        lanes: channels per beat of both streams.
+        in_pixels, out_pixels: pixels per beat of the input, of the output; one of them divides the other.
     """
 
     lanes: int

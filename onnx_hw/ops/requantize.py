@@ -40,11 +40,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class RequantizeFolding(Folding):
-    """Attributes:
-    lanes: channels per beat.
-    steps: cycles spent on a beat.
-    pixels: pixels per beat.
-    tile: pixels of a tile; 0 for those of a beat.
+    """Folding of a requantizer.
+
+    Attributes:
+        lanes: channels per beat.
+        steps: cycles spent on a beat.
+        pixels: pixels per beat.
+        tile: pixels of a tile; 0 for those of a beat.
     """
 
     lanes: int

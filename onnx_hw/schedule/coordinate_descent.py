@@ -21,9 +21,11 @@ Solution = tuple[float, Subset, bool]
 
 @dataclass(frozen=True)
 class TableSize:
-    """Attributes:
-    largest: entries of the largest table.
-    remembered: entries of what leads back through all tables.
+    """Size of the tables of a problem.
+
+    Attributes:
+        largest: entries of the largest table.
+        remembered: entries of what leads back through all tables.
     """
 
     largest: int

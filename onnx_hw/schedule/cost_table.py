@@ -31,22 +31,21 @@ TAKEN = ""
 
 
 class CostTable:
-    """It after some nodes, and how it came to be.
+    """Table of the least costs after some nodes, and the choices that lead to each of them.
+
+    Args:
+        room: amount that there is of the scarce resource, beyond what is needed at least.
+        limit: greatest number of entries.
 
     Attributes:
-        prices: an axis for every entry of ``axes``, and the last one: at most so much of what is scarce, beyond what is
-            needed at least.
+        prices: an axis for every entry of ``axes``, and the last one: the amount of the scarce resource that may be
+            taken at most, beyond what is needed at least.
         axes: those with more than one entry.
         labels: by axis, also those with one entry: the classes that its entries stand for.
         exact: whether nothing was left out.
     """
 
     def __init__(self, room: int, limit: int = MAX_TABLE_ENTRIES) -> None:
-        """
-        Args:
-            room: so much there is of what is scarce.
-            limit: entries at most.
-        """
         self.prices = np.zeros(room + 1)
         self.axes: list[Axis] = []
         self.labels: dict[Axis, np.ndarray] = {}

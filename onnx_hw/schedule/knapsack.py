@@ -29,11 +29,13 @@ MAX_SIZE = TableSize(largest=16 << 20, remembered=128 << 20)
 
 @dataclass(frozen=True)
 class Selection:
-    """Attributes:
-    chosen: an alternative of each node.
-    used: (resources,) int64: what they take, with what stands between them.
-    price: of it, with that of its FIFOs.
-    exact: whether there is surely none cheaper.
+    """Alternatives of all nodes, chosen together.
+
+    Attributes:
+        chosen: one alternative of each node.
+        used: (resources,) int64: what they take, with what stands between them.
+        price: their price, with that of their FIFOs.
+        exact: whether there is surely none cheaper.
     """
 
     chosen: dict[str, Alternative]
@@ -43,14 +45,14 @@ class Selection:
 
 
 class CheapestOfEach:
-    """The problem at one interval, to be solved for several prices."""
+    """The problem at one interval, to be solved for several prices.
+
+    Args:
+        scarce: index in ``RESOURCES`` of the resource that must not be exceeded.
+        room: amount of it that there is.
+    """
 
     def __init__(self, offers: Offers, alternatives: Alternatives, interval: int, scarce: int, room: float) -> None:
-        """
-        Args:
-            scarce: the index in ``RESOURCES`` of what must not be exceeded.
-            room: so much of it there is.
-        """
         self._network = offers.network
         self._alternatives = alternatives
         amounts = {name: np.array([one.used[scarce] for one in some]) for name, some in alternatives.items()}
@@ -88,7 +90,7 @@ class CheapestOfEach:
 
         Args:
             prices: (resources,) float64.
-            fifos: of a LUT of the FIFOs between cores.
+            fifos: price of a LUT of the FIFOs between cores.
         """
 
         def solve(subset: Subset, limit: int) -> tuple[float, Subset, bool] | None:

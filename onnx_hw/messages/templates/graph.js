@@ -4,7 +4,8 @@
 /* Greatest number of places at which streams pass other nodes: dagre needs seconds for more, and nobody can follow it. */
 const MAX_PASSED = 500;
 
-/* Return which streams are drawn: the shortest, until they pass so many nodes. The nodes are in the order of the data. */
+/* Return the positions of the edges that are drawn: the shortest ones, until together they pass MAX_PASSED nodes. The
+   items are in the order of the data. */
 const drawnEdges = (items, edges) => {
   const into = new Map(items.map((item) => [item.id, []]));
   for (const edge of edges) into.get(edge.end).push(edge.start);

@@ -15,7 +15,7 @@ const textWidth = (() => {
   return (text) => context.measureText(text).width;
 })();
 
-/* Return the end of a name, which is where long names of exporters differ, in at most so many pixels. */
+/* Return the end of a name, at most `pixels` wide: long names that exporters write differ at their end. */
 const ended = (name, pixels) => {
   if (textWidth(name) <= pixels) return name;
   let from = 1;
@@ -72,7 +72,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   for (const plot of plots) plot.redraw(true, true);
 });
 
-/* Return the point nearest to the pointer, within so many pixels, or undefined. */
+/* Return the point nearest to the pointer; undefined if it is `reach` pixels away or more. */
 const nearest = (plot, event, points, reach = 18) => {
   const box = plot.over.getBoundingClientRect();
   let best, least = reach;
