@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from onnx_hw.cli.arguments import BOARD, MODEL
 from onnx_hw.cli.help_groups import GroupedCommand
-from onnx_hw.cli.read_options import how_to_read
-from onnx_hw.cli.schedule_options import schedule_options
+from onnx_hw.cli.option_groups import READING, SCHEDULING
 from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.errors import ExitCode
 from onnx_hw.runtime.options import BuildOptions, ReadOptions
-from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 
 @click.command(cls=GroupedCommand, short_help="Report what is wrong with a model.")
 @MODEL
 @BOARD
-@schedule_options
-@how_to_read
+@SCHEDULING
+@READING
 @click.option("--onnx-only", is_flag=True, help="Do not check whether a circuit can be built.")
 @click.option("--json", "as_json", is_flag=True, help="Print all problems as JSON.")
 @click.pass_obj
 def check(
-    session: CliSession,
-    model: Path,
-    board: str,
-    scheduling: ScheduleRequest,
-    onnx_only: bool,
-    as_json: bool,
-    reading: ReadOptions,
+    session: CliSession, /, model: Path, onnx_only: bool, as_json: bool, reading: ReadOptions, **fields: Any
 ) -> int:
     """Report all faults of MODEL, and everything that prevents a circuit."""
     from onnx_hw.cli.show.check_report import CheckResult
@@ -43,7 +36,7 @@ def check(
     if found.verdict == "accepted" and not onnx_only:
         from onnx_hw.flow import check_hardware
 
-        obstacle = check_hardware(BuildOptions(model=model, board=board, scheduling=scheduling, reading=reading))
+        obstacle = check_hardware(BuildOptions(model=model, reading=reading, **fields))
         checked = replace(checked, obstacles=obstacle.problems if obstacle else ())
     terminal = session.terminal
     if as_json:

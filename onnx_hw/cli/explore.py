@@ -11,15 +11,15 @@ import click
 
 from onnx_hw.cli.arguments import CALIBRATION, FILE, JOBS, MODEL, RANDOM_CALIBRATION, SCHEDULER, STORE, complete_boards
 from onnx_hw.cli.help_groups import GroupedCommand
-from onnx_hw.cli.quantize_options import OUTPUT_KIND, PRECISION
-from onnx_hw.cli.read_options import how_to_read
+from onnx_hw.cli.option_groups import OUTPUT_KIND, PRECISION, READING, gathered, widths
 from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.version import __version__
-from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, OutputKind, QuantizeOptions, ReadOptions
+from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, OutputKind, QuantizeOptions
 from onnx_hw.runtime.stage import Stage
 
 if TYPE_CHECKING:
-    from onnx_hw.commands.explore.grid import Integers
+    from onnx_hw.commands.explore.explore import Limits
+    from onnx_hw.commands.explore.grid import ChoiceGrid
 
 _STAGES = ("schedule", "synthesize", "route", "pack")
 
@@ -39,25 +39,9 @@ def _several(kind: Callable[[str], Any]) -> Callable[..., tuple[Any, ...]]:
     return several
 
 
-def _bits(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[Any, ...]:
-    """Parse ``("weights=4,data=8", "data=9")`` to ((4, 8), (None, 9))."""
-    from onnx_hw.cli.quantize_options import widths
-
-    found = [widths(context, parameter, text) for text in given]
-    return tuple((each.get("weights"), each.get("data")) for each in found) or ((None, None),)
-
-
-def _integers(
-    bits: tuple[tuple[int | None, int | None], ...], sqnr: tuple[float | None, ...], loss: tuple[float | None, ...]
-) -> tuple[Integers, ...]:
-    """Return every setting of how floats become integers: each one of the bits, and each goal."""
-    from onnx_hw.commands.explore.grid import Integers
-
-    settings = [Integers(weights, data) for weights, data in bits]
-    settings += [Integers(sqnr=goal) for goal in sqnr if goal is not None]
-    settings += [Integers(accuracy_loss=goal) for goal in loss if goal is not None]
-    only_goals = bits == ((None, None),) and len(settings) > 1
-    return tuple(settings[1:] if only_goals else settings)
+def _bits(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[dict[str, int], ...]:
+    """Parse ``("weights=4,data=8", "data=9")`` to the widths of each."""
+    return tuple(widths(context, parameter, text) for text in given)
 
 
 def _megahertz(context: click.Context, parameter: click.Parameter, given: str | None) -> float | None:
@@ -81,70 +65,76 @@ def _measured(
     return float(found[1]) * units[found[2].lower()]
 
 
+def _grid(
+    foldings: tuple[Path, ...],
+    bits: tuple[dict[str, Any], ...],
+    sqnr: tuple[float | None, ...],
+    accuracy_loss: tuple[float | None, ...],
+    seeds: int,
+    **others: Any,
+) -> ChoiceGrid:
+    """Return the grid of choices; each setting of the bits is one way to quantize, and so is each goal."""
+    from onnx_hw.commands.explore.grid import ChoiceGrid
+
+    integers = [QuantizeOptions(**given) for given in bits]
+    integers += [QuantizeOptions(sqnr=goal) for goal in sqnr if goal is not None]
+    integers += [QuantizeOptions(accuracy_loss=goal) for goal in accuracy_loss if goal is not None]
+    return ChoiceGrid(
+        foldings=foldings or (None,),
+        integers=tuple(integers) or (QuantizeOptions(),),
+        seeds=tuple(range(1, seeds + 1)),
+        **others,
+    )
+
+
+def _limits(until: str, **others: Any) -> Limits:
+    from onnx_hw.commands.explore.explore import Limits
+
+    return Limits(until=Stage(until), **others)
+
+
+GRID = gathered(
+    "grid",
+    _grid,
+    click.option("--board", "boards", default=DEFAULT_BOARD, show_default=True, metavar="NAME,...",
+        callback=_several(str), shell_complete=complete_boards, help="Boards to build for: names of `onnx-hw boards`."),
+    click.option("--multipliers", callback=_several(int), metavar="N,...", help="Use at most N MAC lanes."),
+    click.option("--fps", callback=_several(float), metavar="N,...",
+        help="Make the cheapest design that does N frames a second."),
+    click.option("--clock", "clocks_mhz", callback=_several(float), metavar="MHZ,...",
+        help="Use these clocks instead of the board's own."),
+    click.option("--folding", "foldings", type=FILE, multiple=True, metavar="FILE",
+        help="Use the foldings in this file; may be given several times."),
+    click.option("--bits", callback=_bits, multiple=True, metavar="N|weights=N,data=N",
+        help="Bits of the integers for a float model; may be given several times."),
+    click.option("--sqnr", callback=_several(float), metavar="DB,...",
+        help="Also try the cheapest bits that reach these signal-to-noise ratios on the samples."),
+    click.option("--accuracy-loss", callback=_several(float), metavar="POINTS,...",
+        help="Also try the cheapest bits that lose at most these percentage points of accuracy."),
+    click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+        help="Try the seeds 1 to N of the placer."),
+)  # fmt: skip
+"""Settings to combine."""
+
+LIMITS = gathered(
+    "limits",
+    _limits,
+    click.option("--stop-after", "until", type=click.Choice(_STAGES), default="pack", show_default=True,
+        metavar="STAGE", help=f"Last stage to run: {', '.join(_STAGES)}. The first one runs no tools."),
+    click.option("--stop-at", "clock_mhz", callback=_megahertz, metavar="MHZ",
+        help="Try further seeds only for designs that do not reach this clock."),
+    click.option("--budget", "seconds", callback=_seconds, metavar="TIME",
+        help="Stop after this time: 90s, 20min, 2h."),
+    click.option("--everything", is_flag=True,
+        help="Also build designs that are worse than another one in every estimate."),
+)  # fmt: skip
+"""Conditions to stop."""
+
+
 @click.command(cls=GroupedCommand, short_help="Build many designs at once, and show the best ones.")
 @MODEL
-@click.option(
-    "--board", "boards", default=DEFAULT_BOARD, show_default=True, metavar="NAME,...",
-    callback=_several(str), shell_complete=complete_boards, help="Boards to build for: names of `onnx-hw boards`.",
-)  # fmt: skip
-@click.option("--multipliers", callback=_several(int), metavar="N,...", help="Use at most N MAC lanes.")
-@click.option(
-    "--fps", callback=_several(float), metavar="N,...", help="Make the cheapest design that does N frames a second."
-)
-@click.option(
-    "--clock",
-    "clocks",
-    callback=_several(float),
-    metavar="MHZ,...",
-    help="Use these clocks instead of the board's own.",
-)
-@click.option(
-    "--folding",
-    "foldings",
-    type=FILE,
-    multiple=True,
-    metavar="FILE",
-    help="Use the foldings in this file; may be given several times.",
-)
-@click.option(
-    "--bits",
-    callback=_bits,
-    multiple=True,
-    metavar="N|weights=N,data=N",
-    help="Bits of the integers for a float model; may be given several times.",
-)
-@click.option(
-    "--sqnr",
-    callback=_several(float),
-    metavar="DB,...",
-    help="Also try the cheapest bits that reach these signal-to-noise ratios on the samples.",
-)
-@click.option(
-    "--accuracy-loss",
-    callback=_several(float),
-    metavar="POINTS,...",
-    help="Also try the cheapest bits that lose at most these percentage points of accuracy.",
-)
-@click.option(
-    "--seeds",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Try the seeds 1 to N of the placer.",
-)
-@click.option("--stop-after", type=click.Choice(_STAGES), default="pack", show_default=True, metavar="STAGE",
-    help=f"Last stage to run: {', '.join(_STAGES)}. The first one runs no tools.")  # fmt: skip
-@click.option(
-    "--stop-at",
-    callback=_megahertz,
-    metavar="MHZ",
-    help="Try further seeds only for designs that do not reach this clock.",
-)
-@click.option("--budget", callback=_seconds, metavar="TIME", help="Stop after this time: 90s, 20min, 2h.")
-@click.option(
-    "--everything", is_flag=True, help="Also build designs that are worse than another one in every estimate."
-)
+@GRID
+@LIMITS
 @JOBS
 @SCHEDULER
 @click.option(
@@ -156,36 +146,21 @@ def _measured(
 @RANDOM_CALIBRATION
 @OUTPUT_KIND
 @PRECISION
-@how_to_read
+@READING
 @click.option("--json", "as_json", is_flag=True, help="Print only explore.json to standard output.")
 @click.pass_obj
 def explore(
     session: CliSession,
+    /,
     model: Path,
-    boards: tuple[str, ...],
-    multipliers: tuple[int | None, ...],
-    fps: tuple[float | None, ...],
-    clocks: tuple[float | None, ...],
-    foldings: tuple[Path, ...],
-    bits: tuple[tuple[int | None, int | None], ...],
-    sqnr: tuple[float | None, ...],
-    accuracy_loss: tuple[float | None, ...],
-    seeds: int,
-    stop_after: str,
-    stop_at: float | None,
-    budget: float | None,
-    everything: bool,
+    grid: ChoiceGrid,
+    limits: Limits,
     jobs: int | None,
     scheduler: str | None,
-    out: Path | None,
-    store: Path | None,
-    inputs: Path | None,
-    calibration: Path | None,
-    random_calibration: bool,
-    output_kind: str | None,
+    output: OutputKind | None,
     precision: Path | None,
-    reading: ReadOptions,
     as_json: bool,
+    **fields: Any,
 ) -> None:
     """Try every combination of settings for MODEL, and show the best designs.
 
@@ -194,31 +169,9 @@ def explore(
     """
     from onnx_hw.cli.show.explore_table import best_commands, effort, explore_table
     from onnx_hw.commands.explore.command import ExploreOptions, explore_model
-    from onnx_hw.commands.explore.explore import Limits
-    from onnx_hw.commands.explore.grid import ChoiceGrid
     from onnx_hw.commands.explore.report import DATA
 
-    quantizing = QuantizeOptions(output=OutputKind(output_kind) if output_kind else None, precision=precision)
-    like = BuildOptions(
-        model=model,
-        out=out,
-        inputs=inputs,
-        calibration=calibration,
-        random_calibration=random_calibration,
-        reading=reading,
-        quantizing=quantizing,
-        store=store,
-    )
-    grid = ChoiceGrid(
-        boards=boards,
-        multipliers=multipliers,
-        fps=fps,
-        clocks_mhz=clocks,
-        foldings=foldings or (None,),
-        integers=_integers(bits, sqnr, accuracy_loss),
-        seeds=tuple(range(1, seeds + 1)),
-    )
-    limits = Limits(until=Stage(stop_after), clock_mhz=stop_at, seconds=budget, everything=everything)
+    like = BuildOptions(model=model, quantizing=QuantizeOptions(output=output, precision=precision), **fields)
     options = ExploreOptions(like=like, grid=grid, limits=limits, jobs=jobs, scheduler=scheduler)
     session.folder, terminal = options.folder, session.terminal
     terminal.note(f"onnx-hw {__version__}   {model}", f"→ {len(grid):,} choices in {options.folder}")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, VERBOSE
 from onnx_hw.cli.help_groups import GroupedCommand
-from onnx_hw.cli.quantize_options import how_to_quantize
-from onnx_hw.cli.read_options import how_to_read
-from onnx_hw.cli.schedule_options import schedule_options
+from onnx_hw.cli.option_groups import QUANTIZING, READING, SCHEDULING
 from onnx_hw.cli.session import CliSession
-from onnx_hw.runtime.options import Evaluator, QuantizeOptions, ReadOptions, RunOptions
-from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw.runtime.options import Evaluator, RunOptions
 
 
 @click.command(cls=GroupedCommand, short_help="Compute a model's outputs.")
@@ -28,44 +26,20 @@ from onnx_hw.runtime.schedule_request import ScheduleRequest
 @click.option("--out", type=FILE, metavar="Y.npz", help="File for the outputs, one array for each graph output.")
 @BOARD
 @CALIBRATION
-@schedule_options
+@SCHEDULING
 @FOLDING
-@how_to_quantize
-@how_to_read
+@QUANTIZING
+@READING
 @VERBOSE
 @click.pass_obj
-def run(
-    session: CliSession,
-    model: Path,
-    inputs: Path,
-    engine: str,
-    out: Path | None,
-    board: str,
-    calibration: Path | None,
-    scheduling: ScheduleRequest,
-    folding: Path | None,
-    verbose: bool,
-    reading: ReadOptions,
-    quantizing: QuantizeOptions,
-) -> None:
+def run(session: CliSession, /, out: Path | None, verbose: bool, **fields: Any) -> None:
     """Compute the outputs of MODEL for samples."""
     from onnx_hw.cli.show.outputs_table import outputs_text
     from onnx_hw.commands.run import run as run_model
     from onnx_hw.samples.read_samples import write_samples
 
     session.terminal.verbose = verbose
-    options = RunOptions(
-        model=model,
-        inputs=inputs,
-        engine=Evaluator(engine),
-        board=board,
-        calibration=calibration,
-        folding=folding,
-        scheduling=scheduling,
-        reading=reading,
-        quantizing=quantizing,
-    )
-    outputs = run_model(options, session.terminal)
+    outputs = run_model(RunOptions(**fields), session.terminal)
     if out is not None:
         write_samples(out, outputs)
     session.terminal.show(outputs_text(outputs))

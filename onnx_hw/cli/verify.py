@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,16 +27,7 @@ from onnx_hw.runtime.options import SimulationEngine, Stalls, VerifyOptions
 @JOBS
 @SCHEDULER
 @click.pass_obj
-def verify(
-    session: CliSession,
-    folder: Path,
-    inputs: Path | None,
-    frames: int | None,
-    engine: str | None,
-    stalls: str,
-    jobs: int | None,
-    scheduler: str | None,
-) -> None:
+def verify(session: CliSession, /, **fields: Any) -> None:
     """Simulate the circuit of the build in DIR again and compare every value and every firing.
 
     The frames (all samples, or the number in --frames) are split into shards. Each shard begins with a reset and with
@@ -45,13 +36,4 @@ def verify(
     from onnx_hw.cli.show.summaries import verify_summary
     from onnx_hw.commands.verify import verify as verify_build
 
-    options = VerifyOptions(
-        folder=folder,
-        inputs=inputs,
-        frames=frames,
-        engine=SimulationEngine(engine) if engine else None,
-        stalls=Stalls(stalls),
-        jobs=jobs,
-        scheduler=scheduler,
-    )
-    session.terminal.show(verify_summary(verify_build(options, session.terminal)))
+    session.terminal.show(verify_summary(verify_build(VerifyOptions(**fields), session.terminal)))

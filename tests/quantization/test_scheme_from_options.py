@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from onnx_hw import flow
 from onnx_hw.cli.cli import main
-from onnx_hw.cli.quantize_options import widths
+from onnx_hw.cli.option_groups import widths
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.quantization.scheme import Precision

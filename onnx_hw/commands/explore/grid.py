@@ -4,40 +4,14 @@ from __future__ import annotations
 
 import itertools
 import shlex
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.runtime.options import DEFAULT_BOARD, SEEDS, BuildOptions
+from onnx_hw.runtime.options import DEFAULT_BOARD, SEEDS, BuildOptions, QuantizeOptions
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 MOST_CHOICES = 100_000
-
-BITS = ("weights", "data")
-"""Fields of ``Integers`` that are bits."""
-
-
-@dataclass(frozen=True)
-class Integers:
-    """Setting of how floats become integers: bits, or a goal that they are to reach; None as in a build without it.
-
-    Attributes:
-        weights, data, sqnr, accuracy_loss: as in ``QuantizeOptions``.
-    """
-
-    weights: int | None = None
-    data: int | None = None
-    sqnr: float | None = None
-    accuracy_loss: float | None = None
-
-    def arguments(self) -> list[str]:
-        """Return the arguments of ``onnx-hw build`` for this setting."""
-        bits = ",".join(f"{name}={n}" for name in BITS if (n := getattr(self, name)) is not None)
-        words = ["--bits", bits] if bits else []
-        for option, goal in (("--sqnr", self.sqnr), ("--accuracy-loss", self.accuracy_loss)):
-            words += [] if goal is None else [option, f"{goal:g}"]
-        return words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +20,13 @@ class Choice:
 
     Attributes:
         board, scheduling, folding, seed: as in ``BuildOptions``.
-        integers: how the integers of a float model are chosen.
+        integers: bits of a float model, or a goal that they are to reach.
     """
 
     board: str = DEFAULT_BOARD
     scheduling: ScheduleRequest = field(default_factory=ScheduleRequest)
     folding: Path | None = None
-    integers: Integers = field(default_factory=Integers)
+    integers: QuantizeOptions = field(default_factory=QuantizeOptions)
     seed: int = 1
 
     @property
@@ -64,8 +38,8 @@ class Choice:
         """Return the build of this choice, in all else like another one."""
         same = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "integers"}
         quantizing = like.quantizing
-        if self.integers != Integers():
-            quantizing = replace(quantizing, **asdict(self.integers))
+        if self.integers != QuantizeOptions():
+            quantizing = replace(self.integers, output=quantizing.output, precision=quantizing.precision)
         return replace(like, **same, quantizing=quantizing)
 
     def __str__(self) -> str:
@@ -76,7 +50,11 @@ class Choice:
         words = ["--board", self.board, *self.scheduling.arguments()]
         if self.folding is not None:
             words += ["--folding", str(self.folding)]
-        words += self.integers.arguments()
+        bits = {name: n for name in ("weights", "data") if (n := getattr(self.integers, name)) is not None}
+        if bits:
+            words += ["--bits", ",".join(f"{name}={n}" for name, n in bits.items())]
+        for option, goal in (("--sqnr", self.integers.sqnr), ("--accuracy-loss", self.integers.accuracy_loss)):
+            words += [] if goal is None else [option, f"{goal:g}"]
         return [*words, "--seed", str(self.seed)] if self.seed != 1 else words
 
 
@@ -93,7 +71,7 @@ class ChoiceGrid:
     fps: tuple[float | None, ...] = (None,)
     clocks_mhz: tuple[float | None, ...] = (None,)
     foldings: tuple[Path | None, ...] = (None,)
-    integers: tuple[Integers, ...] = (Integers(),)
+    integers: tuple[QuantizeOptions, ...] = (QuantizeOptions(),)
     seeds: tuple[int, ...] = (1,)
 
     def __post_init__(self) -> None:
@@ -147,12 +125,13 @@ def command(model: Path, asked: BuildOptions, choice: Choice) -> str:
         words += ["--output-kind", quantizing.output.value]
     if quantizing.precision is not None:
         words += ["--precision", str(quantizing.precision)]
-    flags = {"--strict": reading.strict, "--lenient": reading.lenient, "--newer": reading.newer}
-    words += _flags({"--random-calibration": asked.random_calibration, **flags})
+    flags = {
+        "--random-calibration": asked.random_calibration,
+        "--strict": reading.strict,
+        "--lenient": reading.lenient,
+        "--newer": reading.newer,
+    }
+    words += [flag for flag, is_set in flags.items() if is_set]
     for name, size in reading.dimensions.items():
         words += ["--dim", f"{name}={size}"]
     return shlex.join(words)
-
-
-def _flags(given: Mapping[str, bool]) -> list[str]:
-    return [name for name, there in given.items() if there]

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.commands.build_stages import BuildState
-from onnx_hw.commands.explore.grid import Choice, Integers
+from onnx_hw.commands.explore.grid import Choice
 from onnx_hw.commands.stage_messages import ScaleOrigin, samples_missing
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.runtime.build_folder import opened
-from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.options import BuildOptions, QuantizeOptions
 from onnx_hw.runtime.progress import Progress
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.frames import by_reference
@@ -51,7 +51,7 @@ class Networks:
 
     def __init__(self, like: BuildOptions, progress: Progress) -> None:
         self.like, self.progress, self.name = like, progress, like.model.stem
-        self._made: dict[Integers, tuple[Network, Quality]] = {}
+        self._made: dict[QuantizeOptions, tuple[Network, Quality]] = {}
         self._without_samples: Model | None = None
         self._float_outputs: Mapping[str, np.ndarray] | None = None
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw.commands.explore.grid import Choice, ChoiceGrid, Integers
+from onnx_hw.commands.explore.grid import Choice, ChoiceGrid
 from onnx_hw.commands.explore.row import ExploreRow, State, with_front
-from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.options import BuildOptions, QuantizeOptions
 from onnx_hw_boards.cells import Cells
 from support.cli_runner import call
 from support.qdq_models import Sketch
@@ -36,7 +36,8 @@ def test_labels_decide_before_noise() -> None:
 
 
 def test_goals_are_choices_of_their_own() -> None:
-    grid = ChoiceGrid(multipliers=(1, 2), integers=(Integers(4, 8), Integers(sqnr=35.0), Integers(accuracy_loss=0.5)))
+    settings = (QuantizeOptions(weights=4, data=8), QuantizeOptions(sqnr=35.0), QuantizeOptions(accuracy_loss=0.5))
+    grid = ChoiceGrid(multipliers=(1, 2), integers=settings)
     told = [str(choice) for choice in grid.choices()]
     assert len(told) == len(grid) == 6
     assert [text.split("--board ecp5 --multipliers 2 ")[1] for text in told[3:]] == [

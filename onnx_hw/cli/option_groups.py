@@ -1,0 +1,123 @@
+"""Groups of options that a command gets as one value: reading, scheduling, quantizing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from onnx_hw.cli.arguments import FILE
+from onnx_hw.runtime.options import MOST_DB, OutputKind, QuantizeOptions, ReadOptions
+from onnx_hw.runtime.schedule_request import ScheduleRequest
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def gathered(argument: str, value: Callable[..., Any], *options: Decorator) -> Decorator:
+    """Return a decorator that adds options to a command, which gets them as one argument.
+
+    Args:
+        argument: name of the command's argument.
+        value: makes the argument's value of the options, by their names.
+        options: decorators of ``click.option``, in the order of the help.
+    """
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_value(*arguments: Any, **given: Any) -> Any:
+            fields = {name: given.pop(name) for name in names}
+            return command(*arguments, **{argument: value(**fields)}, **given)
+
+        parameters: list[click.Parameter] = with_value.__dict__.setdefault("__click_params__", [])
+        before = len(parameters)
+        for option in reversed(options):
+            option(with_value)
+        names = [parameter.name for parameter in parameters[before:]]
+        return with_value
+
+    return decorated
+
+
+LONGEST_SIZE = 18
+"""Number of digits of a dimension; ONNX has no larger ones."""
+
+
+def dimension_sizes(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
+    """Parse ``("N=1",)`` to ``{"N": 1}``."""
+    sizes: dict[str, int] = {}
+    for text in given:
+        name, equals, size = text.rpartition("=")
+        if not equals or not name or not size.isdecimal():
+            raise click.BadParameter(f"it must be NAME=N with a whole number N, not {text!r}", context, parameter)
+        if len(size.lstrip("0")) > LONGEST_SIZE:
+            message = f"a size must have at most {LONGEST_SIZE} digits, not {len(size)}"
+            raise click.BadParameter(message, context, parameter)
+        if sizes.setdefault(name, int(size)) != int(size):
+            message = f"`{name}` must have one size, not {sizes[name]} and {int(size)}"
+            raise click.BadParameter(message, context, parameter)
+    return sizes
+
+
+READING = gathered(
+    "reading",
+    ReadOptions,
+    click.option("--dim", "dimensions", multiple=True, callback=dimension_sizes, metavar="NAME=N",
+        help="Set a symbolic dimension; may be given several times."),
+    click.option("--strict", is_flag=True,
+        help="Also refuse models that ignore a recommendation of the specification."),
+    click.option("--lenient", is_flag=True, help="Accept faults of known exporters."),
+    click.option("--newer", is_flag=True, help="Also try to read versions of ONNX that are newer than onnx-hw."),
+)  # fmt: skip
+"""Options of how an ONNX file is read."""
+
+SCHEDULING = gathered(
+    "scheduling",
+    ScheduleRequest,
+    click.option("--multipliers", type=click.IntRange(min=1), metavar="N", help="Use at most N MAC lanes."),
+    click.option("--fps", type=click.FloatRange(min=0, min_open=True), metavar="N",
+        help="Make the cheapest design that does N frames a second, instead of the fastest."),
+    click.option("--clock", "clock_mhz", type=click.FloatRange(min=0, min_open=True), metavar="MHZ",
+        help="Use this clock instead of the board's own. A build that does not reach it fails."),
+)  # fmt: skip
+"""Options of what is asked of the scheduler."""
+
+
+def widths(context: click.Context, parameter: click.Parameter, given: str | None) -> dict[str, int]:
+    """Parse ``"weights=4,data=8"`` to ``{"weights": 4, "data": 8}``; ``"4"`` means both."""
+    widths: dict[str, int] = {}
+    if given is not None and given.strip().isdecimal() and len(given.strip()) <= 2:
+        return {"weights": int(given), "data": int(given)}
+    for text in given.split(",") if given is not None else ():
+        name, _, bits = text.strip().partition("=")
+        if name not in ("weights", "data") or name in widths or not (bits.isdecimal() and len(bits) <= 2):
+            message = f"it must be N, or weights=N, data=N or both, with whole numbers, not {given!r}"
+            raise click.BadParameter(message, context, parameter)
+        widths[name] = int(bits)
+    return widths
+
+
+OUTPUT_KIND = click.option(
+    "--output-kind", "output", type=click.Choice([o.value for o in OutputKind]), metavar="KIND",
+    help="Outputs of the hardware for a float model: accumulators (the default), which lose nothing, or int8.",
+)  # fmt: skip
+PRECISION = click.option(
+    "--precision", type=FILE, metavar="FILE",
+    help="TOML file with the bits of single layers and values of a float model.",
+)  # fmt: skip
+
+
+QUANTIZING = gathered(
+    "quantizing",
+    lambda bits, **fields: QuantizeOptions(**bits, **fields),
+    OUTPUT_KIND,
+    click.option("--bits", callback=widths, metavar="N|weights=N,data=N",
+        help="Bits of the integers for a float model, 1 to 16, 8 by default: 4 means both weights and data."),
+    PRECISION,
+    click.option("--sqnr", type=click.FloatRange(1, MOST_DB), metavar="DB",
+        help="Search for the cheapest bits that reach this signal-to-noise ratio on the samples, instead of --bits."),
+    click.option("--accuracy-loss", type=click.FloatRange(0, 100), metavar="POINTS",
+        help="Search for the cheapest bits that lose at most POINTS percentage points of accuracy on the samples."),
+)  # fmt: skip
+"""Options of how integers are chosen for a float model."""
