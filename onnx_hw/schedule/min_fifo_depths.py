@@ -27,6 +27,10 @@ SETTLED, FRAMES = 4, 8
 """The first frames fill the buffers; the mean interval of the others counts, since single ones may swing around it."""
 
 
+NO_ORDER = np.zeros(0, dtype=np.int64)
+"""Order of the elements at the ends of a part, which meets no array of a host: only its events are looked at."""
+
+
 def horizon(design: Design, interval: int) -> tuple[int, int]:
     """Return (frames that settle, frames looked at): more where streams are so long that whole frames travel on them.
 
@@ -87,8 +91,7 @@ def part_of(network: Network, nodes: tuple[NetworkNode, ...]) -> Network:
     read = {tensor for node in nodes for tensor in node.inputs}
 
     def boundary(tensor: str) -> Boundary:
-        kind = network.tensors[tensor]
-        return Boundary(tensor, tensor, kind.shape, np.dtype(np.int64), np.arange(kind.size))
+        return Boundary(tensor, tensor, network.tensors[tensor].shape, np.dtype(np.int64), NO_ORDER)
 
     return Network(
         network.name,

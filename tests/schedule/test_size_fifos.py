@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -22,7 +23,7 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.prove.circuit.stalls import Stall
 from onnx_hw.schedule.budget import Budget
-from onnx_hw.schedule.min_fifo_depths import FRAMES, SETTLED, least
+from onnx_hw.schedule.min_fifo_depths import FRAMES, SETTLED, least, part_of
 from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.schedule.size_fifos import affordable, size_fifos
 from onnx_hw.timing.prediction import Events, predict
@@ -190,3 +191,17 @@ def test_the_least_number_is_found_from_any_guess() -> None:
                 assert last not in asked and len(asked) == len(set(asked))
                 if guess == answer:
                     assert len(asked) <= 2
+
+
+def test_a_part_of_a_large_network_takes_little_memory() -> None:
+    """Hundreds of parts are kept while FIFOs are sized; the streams of a part may have millions of elements."""
+    sketch = Sketch()
+    x = sketch.input("x", Tensor((300, 300, 4), i8))
+    sketch.add("dense", MatMul(sketch.tensors[x], np.ones((3, 4), dtype=np.int64)), [x], (1, 1), 1)
+    network = sketch.design().network
+    tracemalloc.start()
+    part = part_of(network, network.nodes)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [boundary.tensor for boundary in (*part.inputs, *part.outputs)] == ["x", "dense.o"]
+    assert peak < 100_000
