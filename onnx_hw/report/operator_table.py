@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from onnx_hw.lower.ops import LOWERINGS
-from onnx_hw.onnx.canonicalize import decompose_dynamic_quantization, decompose_fused
+from onnx_hw.onnx.canonicalize import compositions, decompose_dynamic_quantization, decompose_fused
 from onnx_hw.onnx.canonicalize.decompose_fused import DOMAIN
 from onnx_hw.onnx.operators import operators
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
@@ -31,7 +31,7 @@ by `python -m onnx_hw.report.operator_table docs`.
 
 def operator_table() -> str:
     """Return the table in Markdown. The first paragraph of a lowering's docstring states its limits, if it has any."""
-    hardware = {key: f"yes: {meaning}" for key, meaning in _decomposed().items()}
+    hardware = {key: f"yes: {meaning}" for key, meaning in _decomposed().items() if meaning}
     for key, lowering in LOWERINGS.items():
         limits = " ".join((lowering.__doc__ or "").split("\n\n")[0].split())
         hardware[key] = f"yes. {limits}" if limits else "yes"
@@ -40,7 +40,7 @@ def operator_table() -> str:
 
 def _decomposed() -> dict[tuple[str, str], str]:
     """Return the meanings of operators that are replaced by others before lowering, by domain and name."""
-    meanings = decompose_fused.MEANINGS | decompose_dynamic_quantization.MEANINGS
+    meanings = decompose_fused.MEANINGS | decompose_dynamic_quantization.MEANINGS | compositions.MEANINGS
     meanings[DOMAIN, "MatMulNBits"] = "as MatMul with constant weights"
     for row in operators():
         if row.domain == CHANNELS_LAST:

@@ -23,7 +23,7 @@ from onnx_hw.ops.matmul import MatMul
 
 @lowers("MatMul")
 def matmul(builder: Builder, node: Node) -> None:
-    """Multiply quantized data by a constant matrix or by another quantized tensor."""
+    """Multiply quantized data by constants on either side, or by another quantized tensor."""
     if not is_constant(builder, node.inputs[1]):
         product_of_tensors(builder, node)
         return
@@ -35,7 +35,7 @@ def matmul(builder: Builder, node: Node) -> None:
 
 @lowers("Gemm")
 def gemm(builder: Builder, node: Node) -> None:
-    """Multiply quantized data by a constant matrix, with transA = 0 and a positive alpha."""
+    """Multiply quantized data by a constant matrix on either side, or by another tensor, with an alpha other than 0."""
     attributes = node.attributes
     if attributes.get("transA", 0):
         raise Obstacle("gemm-transa", "transA of a Gemm must be 0: the data must not be transposed")
@@ -43,9 +43,10 @@ def gemm(builder: Builder, node: Node) -> None:
     if not attributes.get("transB", 0):
         weights = _transposed(weights)
     (alpha,) = fractions(np.asarray(attributes.get("alpha", 1.0), dtype=np.float32))
-    if alpha <= 0:
-        raise Obstacle("gemm-alpha", f"alpha of a Gemm must be positive, not {float(alpha)}")
-    weights = replace(weights, scale=tuple(alpha * s for s in weights.scale))
+    if alpha == 0:
+        raise Obstacle("gemm-alpha", "alpha of a Gemm must not be 0: the result would not depend on the data")
+    integers = weights.integers if alpha > 0 else -weights.integers
+    weights = replace(weights, integers=integers, scale=tuple(abs(alpha) * s for s in weights.scale))
     bias = None
     if len(node.inputs) > 2 and node.inputs[2]:
         bias = builder.exact_constant(node.inputs[2])

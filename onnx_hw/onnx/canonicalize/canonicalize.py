@@ -8,6 +8,7 @@ from __future__ import annotations
 from onnx_hw.messages.invariants import refuse
 from onnx_hw.onnx.canonicalize.blockwise_weights import merge_weight_blocks
 from onnx_hw.onnx.canonicalize.check_tensor_sizes import check_sizes
+from onnx_hw.onnx.canonicalize.compositions import compose
 from onnx_hw.onnx.canonicalize.decompose_channels_last import decompose_channels_last
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import decompose_dynamic_quantization
 from onnx_hw.onnx.canonicalize.decompose_fused import decompose_fused_operators
@@ -33,9 +34,14 @@ def canonicalize(model: Model) -> Model:
     refuse("model", faults_of_typed(model))
     plain = decompose_dynamic_quantization(merge_weight_blocks(decompose_channels_last(model)))
     apart = decompose_qoperators(decompose_fused_operators(plain))
-    model = fold(apart, keep=lambda node: facts_of(node).effect in (Effect.DEQUANTIZES, Effect.SNAPS))
+    model = compose(_folded(apart), _folded)
     if is_quantized(model):
         model = drop_unneeded(recover_integer_weights(model))
     check_sizes(model.graph)
     refuse("model", faults_of_folded(model), "prepare")
     return model
+
+
+def _folded(model: Model) -> Model:
+    """Return a model with inferred types and folded constants; the weights' own integers stay."""
+    return fold(model, keep=lambda node: facts_of(node).effect in (Effect.DEQUANTIZES, Effect.SNAPS))

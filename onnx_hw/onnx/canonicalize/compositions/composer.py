@@ -1,0 +1,254 @@
+"""Rewriter of operators into compositions of others, and the table of compositions.
+
+A node is composed only where hardware needs it: whatever the host can compute before the first product or behind the
+last one stays as it is, on the host, in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import Enum, auto
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.messages.errors import UserError
+from onnx_hw.onnx.evaluate.macs import is_product
+from onnx_hw.onnx.graph.dependencies import names_read
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.graph_editor import Additions
+from onnx_hw.onnx.graph.model import Graph, Model, Node
+from onnx_hw.onnx.operators.dtypes import dtype_of_name, to_model_dtype
+from onnx_hw.onnx.operators.evaluate import compute
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.onnx.operators.registry import facts_of
+
+VERSION = 13
+"""Opset of the inserted nodes."""
+
+MAX_PASSES = 8
+"""Greatest number of passes: the nodes of a composition may have a composition, too."""
+
+
+class NoComposition(Exception):
+    """Form of an operator without a composition: the node stays."""
+
+
+class Need(Enum):
+    """Position of a node at which its composition is made.
+
+    Members:
+        ALWAYS: everywhere, since no host computes products.
+        LEADING: before a product or a sum, since no hardware reads its result otherwise.
+        BETWEEN: before a product or a sum, and behind a product; in a model without products and sums, everywhere.
+    """
+
+    ALWAYS = auto()
+    LEADING = auto()
+    BETWEEN = auto()
+
+
+class Composer:
+    """Rewriter that visits node after node.
+
+    Attributes:
+        added: values and constants of the graph and the new ones.
+        nodes: nodes so far.
+        graph: the rewritten graph.
+        is_changed: whether some node was composed.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.added, self.nodes = Additions(graph), list[Node]()
+        self._stored = {name: node for node in graph.nodes if _is_stored(node, graph) for name in node.outputs}
+        self.is_changed = False
+        behind, leading = _surroundings(graph)
+        without = not any(is_product(node) or facts_of(node).effect is Effect.SUMS for node in graph.nodes)
+        for node in graph.nodes:
+            row = COMPOSITIONS.get(node.op_type) if not node.domain else None
+            if row is None or len([name for name in node.outputs if name]) != 1:
+                self.nodes.append(node)
+                continue
+            composition, need = row
+            leads = not leading.isdisjoint(node.outputs)
+            between = without or (leads and not behind.isdisjoint(names_read(node)))
+            if {Need.ALWAYS: True, Need.LEADING: leads, Need.BETWEEN: between}[need]:
+                self._compose(node, composition)
+            else:
+                self.nodes.append(node)
+        self.graph = self.added.graph(self.nodes)
+
+    def _compose(self, node: Node, composition: Composition) -> None:
+        before, self.node = len(self.nodes), node
+        try:
+            result = composition(self, node)
+        except NoComposition:
+            self.nodes[before:] = [node]
+            return
+        self.is_changed = True
+        last = self.nodes[-1] if len(self.nodes) > before else None
+        if last is not None and last.outputs == (result,):
+            self.nodes[-1] = replace(last, outputs=node.outputs)
+        else:
+            self.nodes.append(Node("", "Identity", "", VERSION, (result,), node.outputs))
+        for k in range(before, len(self.nodes)):  # messages name the node of the file
+            self.nodes[k] = replace(self.nodes[k], where=node.where)
+        if sum(inner.op_type == node.op_type for inner in self.nodes[before:]) == 1:
+            for k in range(before, len(self.nodes)):
+                if self.nodes[k].op_type == node.op_type:
+                    self.nodes[k] = replace(self.nodes[k], name=node.label)
+
+    # ---- facts about values ---------------------------------------------------------------------------------------
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a value of the graph.
+
+        Raises:
+            NoComposition: the shape is not known.
+        """
+        value = self.added.values.get(name)
+        if value is None or value.shape is None or not all(isinstance(length, int) for length in value.shape):
+            raise NoComposition
+        return tuple(value.shape)  # type: ignore[arg-type]
+
+    def is_float(self, name: str) -> bool:
+        """Return whether a value holds real numbers."""
+        value = self.added.values.get(name)
+        return value is not None and value.element_type in BY_NAME and BY_NAME[value.element_type].is_float
+
+    def is_constant(self, name: str) -> bool:
+        """Return whether a value is a constant, or integers of a constant that a DequantizeLinear scales."""
+        return name in self.added.constants or name in self._stored
+
+    def numbers(self, name: str) -> np.ndarray | None:
+        """Return the numbers of a constant in its own type; None for other values."""
+        if name in self.added.constants:
+            return self.added.constants[name]
+        node = self._stored.get(name)
+        if node is None:
+            return None
+        try:
+            return np.asarray(compute(node, [self.added.constants[n] if n else None for n in node.inputs])[0])
+        except UserError:
+            raise NoComposition from None
+
+    def constant_input(self, k: int) -> np.ndarray:
+        """Return input ``k`` of the node, which must be constant.
+
+        Raises:
+            NoComposition: it is left out, or not constant.
+        """
+        name = self.node.inputs[k] if len(self.node.inputs) > k else ""
+        array = self.numbers(name) if name else None
+        if array is None:
+            raise NoComposition
+        return array
+
+    def require(self, condition: bool) -> None:
+        """Raise NoComposition unless a condition of the composition holds."""
+        if not condition:
+            raise NoComposition
+
+    # ---- new nodes and constants ----------------------------------------------------------------------------------
+
+    def add(self, op_type: str, *inputs: str, version: int = VERSION, **attributes: Any) -> str:
+        """Add a node with one result; return the name of the result."""
+        result = self.added.name(f"{self.node.outputs[0]}/{op_type.lower()}")
+        self.nodes.append(Node("", op_type, "", version, inputs, (result,), attributes))
+        return result
+
+    def constant(self, array: Any, like: str = "") -> str:
+        """Add a constant of the type of another value, by default the node's result; return its name."""
+        of = self.added.values.get(like or self.node.outputs[0])
+        self.require(of is not None and bool(of.element_type))
+        assert of is not None
+        stored = to_model_dtype(np.asarray(array).astype(dtype_of_name(of.element_type)))
+        return self.added.constant(f"{self.node.outputs[0]}/constant", stored, of.element_type)
+
+    def lengths(self, numbers: Sequence[int]) -> str:
+        """Add a constant of int64, such as a shape or axes; return its name."""
+        return self.added.constant(f"{self.node.outputs[0]}/lengths", np.array(numbers, dtype=np.int64), "int64")
+
+    def reshaped(self, name: str, shape: Sequence[int]) -> str:
+        """Add a Reshape, unless the value of the graph has that shape."""
+        of = self.added.values.get(name)
+        return name if of is not None and of.shape == tuple(shape) else self.add("Reshape", name, self.lengths(shape))
+
+    def transposed(self, name: str, axes: Sequence[int]) -> str:
+        """Add a Transpose, unless the axes keep their order."""
+        return name if list(axes) == sorted(axes) else self.add("Transpose", name, perm=tuple(axes))
+
+    def gathered(self, parts: Sequence[str], origin: np.ndarray) -> str:
+        """Add nodes that place elements of several values; return the name of the result.
+
+        Args:
+            origin: number of each element among all elements of the parts, one part behind the other, or -1 for 0; it
+                has the shape of the result.
+        """
+        sizes = [prod(self.shape(part)) for part in parts]
+        flat = [self.reshaped(part, (1, size)) for part, size in zip(parts, sizes, strict=True)]
+        whole = flat[0] if len(flat) == 1 else self.add("Concat", *flat, axis=1)
+        index = origin.reshape(-1).astype(np.int64)
+        if (index < 0).any():
+            whole = self.add("Pad", whole, self.lengths((0, 0, 0, 1)))
+            index = np.where(index < 0, sum(sizes), index)
+        return self.reshaped(self.add("Gather", whole, self.lengths(index.tolist()), axis=1), origin.shape)
+
+
+Composition = Callable[[Composer, Node], str]
+"""Function that adds the nodes of a composition and returns the name of the result."""
+
+COMPOSITIONS: dict[str, tuple[Composition, Need]] = {}
+"""Compositions by name of the operator, and where they are made."""
+
+MEANINGS: dict[tuple[str, str], str] = {}
+"""Description of the composition for the table of operators, by domain and name."""
+
+
+def composed(*operators: str, meaning: str, need: Need = Need.BETWEEN) -> Callable[[Composition], Composition]:
+    """Register the composition of operators; ``meaning`` describes its result for the table of operators."""
+
+    def register(composition: Composition) -> Composition:
+        for op_type in operators:
+            COMPOSITIONS[op_type] = composition, need
+            MEANINGS["", op_type] = meaning
+        return composition
+
+    return register
+
+
+def compose(model: Model, fold: Callable[[Model], Model]) -> Model:
+    """Return the same folded model with compositions in place of operators that have one.
+
+    Args:
+        fold: function that infers types and folds constants.
+    """
+    for _ in range(MAX_PASSES):
+        composer = Composer(model.graph)
+        if not composer.is_changed:
+            break
+        newest = max(node.version for node in composer.nodes if not node.domain)
+        opsets = {**model.opsets, "": max(newest, model.opsets.get("", VERSION))}
+        model = fold(replace(model, graph=composer.graph, opsets=opsets))
+    return model
+
+
+def _is_stored(node: Node, graph: Graph) -> bool:
+    inputs = [name for name in node.inputs if name]
+    return facts_of(node).effect is Effect.DEQUANTIZES and all(name in graph.constants for name in inputs)
+
+
+def _surroundings(graph: Graph) -> tuple[set[str], set[str]]:
+    """Return the values behind some product, and those before some product or sum."""
+    behind: set[str] = set()
+    for node in graph.nodes:
+        if is_product(node) or not behind.isdisjoint(names_read(node)):
+            behind.update(name for name in node.outputs if name)
+    leading: set[str] = set()
+    for node in reversed(graph.nodes):
+        sums = facts_of(node).effect is Effect.SUMS or is_product(node)
+        if sums or not leading.isdisjoint(node.outputs):
+            leading.update(names_read(node))
+    return behind, leading
