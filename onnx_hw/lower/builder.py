@@ -14,6 +14,7 @@ from onnx_hw.lower.values.constant import QuantizedConstant
 from onnx_hw.lower.values.real import Real
 from onnx_hw.lower.values.stream_numbers import StreamNumbers
 from onnx_hw.messages.errors import Problem
+from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Node
 
@@ -92,6 +93,16 @@ class Builder(NetworkBuilder):
         """Return whether a node reads an ONNX value, or the graph returns it."""
         outputs = {value.name for value in self.graph.outputs}
         return name in outputs or any(name in names_read(node) for node in self.graph.nodes)
+
+    def leads_to_product(self, name: str) -> bool:
+        """Return whether some product depends on an ONNX value, so that the host cannot compute what lies between."""
+        names = {name}
+        for node in self.graph.nodes:
+            if not names.isdisjoint(names_read(node)):
+                if is_product(node):
+                    return True
+                names.update(result for result in node.outputs if result)
+        return False
 
     # ---- inputs of a node -----------------------------------------------------------------------------------------
 

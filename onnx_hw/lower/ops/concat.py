@@ -10,7 +10,7 @@ from onnx_hw.onnx.graph.model import Node
 
 @lowers("Concat")
 def concat(builder: Builder, node: Node) -> None:
-    """Accept tensors that are in hardware."""
+    """Accept tensors that are in hardware, and constants before a product."""
     nonempty = [k for k, name in enumerate(node.inputs) if 0 not in builder.shape(name)]
     parts = [builder.elements(node, k) for k in nonempty]
     axis = int(node.attributes.get("axis", 1)) % len(parts[0].shape)

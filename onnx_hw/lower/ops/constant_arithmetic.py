@@ -17,7 +17,7 @@ from onnx_hw.lower.obstacle import PER_PIXEL, Obstacle
 from onnx_hw.lower.ops.binary import product_of, sum_of
 from onnx_hw.lower.ops.constants import aligned, is_constant, scaled_constant
 from onnx_hw.lower.ops.lookup import function_of
-from onnx_hw.lower.ops.per_element import per_element
+from onnx_hw.lower.ops.per_element import per_element, with_signs
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.values.function import FunctionValue
 from onnx_hw.lower.values.per_channel import per_channel
@@ -142,6 +142,14 @@ def _affine(
     """Set the result of a node to ``factors · real + terms``, or to a function where the value has no such form."""
     affine = real.scaled(builder, node, factors, terms)
     if affine is None:
-        builder.values[node.outputs[0]] = function_of(builder, node)
-    else:
-        builder.values[node.outputs[0]] = replace(affine, shape=builder.shape(node.outputs[0]))
+        try:
+            builder.values[node.outputs[0]] = function_of(builder, node)
+            return
+        except Obstacle as obstacle:  # a table for every pixel would be too large
+            if obstacle.code != PER_PIXEL or not builder.leads_to_product(node.outputs[0]):
+                raise
+            signed = with_signs(builder, node, real, factors)
+            affine = None if signed is None else signed.scaled(builder, node, tuple(map(abs, factors)), terms)
+            if affine is None:
+                raise
+    builder.values[node.outputs[0]] = replace(affine, shape=builder.shape(node.outputs[0]))

@@ -5,6 +5,7 @@ Their quantizer has its own constants for every element.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,8 +13,10 @@ import numpy as np
 
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.obstacle import PER_PIXEL, Obstacle
+from onnx_hw.lower.ops.matmul_operand import MAX_OPERAND_BITS
 from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
+from onnx_hw.ops.depthwise import Depthwise
 
 MAX_ELEMENTS = 1 << 14
 """Maximum number of elements, each of which needs a stored constant."""
@@ -45,3 +48,22 @@ def times_per_element(builder: Builder, node: Node, real: Real, factors: np.ndar
     lines = zip(full, flat.lines() * (1 if len(flat.lines()) > 1 else full.size), strict=True)
     slope, offset = zip(*((factor * a, factor * b) for factor, (a, b) in lines), strict=True)
     return replace(flat, slope=slope, offset=offset, error=flat.error * Fraction(max(factors.reshape(-1))))
+
+
+def with_signs(builder: Builder, node: Node, real: Real, factors: Sequence[Fraction]) -> Real | None:
+    """Build numbers times the signs of factors, on integers times those: a depthwise product with weights of ±1.
+
+    None where the numbers have bounds, or their integers have too many bits.
+
+    Args:
+        factors: one, or one per channel; the sign of 0 is 1.
+    """
+    tensor = builder.materialize(real)
+    if real.is_clipped or tensor.dtype.bits > MAX_OPERAND_BITS:
+        return None
+    signs = np.broadcast_to([-1 if factor < 0 else 1 for factor in factors], tensor.channels)
+    product = Depthwise(tensor, signs.reshape(-1, 1, 1))
+    stream = builder.add(f"{node.label}/signs", product, [real.tensor], node)
+    offset = real.offset * (1 if len(real.offset) > 1 else tensor.channels)
+    turned = tuple(int(sign) * number for sign, number in zip(signs, offset, strict=True))
+    return replace(real, tensor=stream, where=builder.positions(real), offset=turned)
