@@ -24,11 +24,7 @@ def names() -> tuple[str, ...]:
 
 
 def board(name: str) -> Board:
-    """Return the board of a name.
-
-    Raises:
-        KeyError: there is no such board.
-    """
+    """Return the board of a name; raise ``KeyError`` where there is no such board."""
     if name not in names():
         raise KeyError(name)
     defined: Board = importlib.import_module(f"{__name__}.boards.{name}").BOARD

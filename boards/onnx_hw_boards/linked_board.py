@@ -62,11 +62,7 @@ def board(
     title: str,
     default_clock_mhz: float,
 ) -> LinkedBoard:
-    """Return the board with an Amaranth platform class.
-
-    Raises:
-        ValueError: its chip is not known.
-    """
+    """Return the board with an Amaranth platform class; raise ``ValueError`` where its chip is not known."""
     chip = packaged_chip(platform)
     return LinkedBoard(
         name=name,

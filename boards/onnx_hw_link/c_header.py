@@ -67,11 +67,7 @@ def c_header(model: HostModel) -> str:
 
 
 def _bits(port: LinkPort) -> int:
-    """Return the bits of an integer of a stream on the link.
-
-    Raises:
-        LinkError: they are more than C's 32.
-    """
+    """Return the bits of an integer of a stream on the link; raise ``LinkError`` for more than C's 32."""
     if port.bits > 32:
         raise NotOurs(f"a stream must carry integers of 1 to 32 bits; `{port.name}` has {port.bits}")
     return port.bits

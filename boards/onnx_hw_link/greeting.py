@@ -92,11 +92,7 @@ class Greeting:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield (first byte, contents) of each field.
-
-    Raises:
-        ValueError: the last one is cut short.
-    """
+    """Yield (first byte, contents) of each field; raise ``ValueError`` where the last one is cut short."""
     while data:
         if len(data) < 2 or len(data) < 2 + data[1]:
             raise ValueError("a greeting whose last field is cut short")

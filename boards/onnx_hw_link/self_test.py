@@ -64,11 +64,7 @@ class KnownFrames:
 
     @classmethod
     def read(cls, build: str | Path) -> KnownFrames:
-        """Read the frames of a build's folder.
-
-        Raises:
-            LinkError: there are none that we can read.
-        """
+        """Read the frames of a build's folder; raise ``LinkError`` where there are none that we can read."""
         path = Path(build) / FILE
         try:
             data = json.loads(path.read_text(encoding="utf-8"))

@@ -211,11 +211,7 @@ def _checked(source: ModelSource, reading: ReadOptions, arrays: Mapping[str, Any
 
 
 def _refuse_twice(quantizing: QuantizeOptions, reading: ReadOptions, calibration: Any, example_inputs: Any) -> None:
-    """Refuse options that a quantized model was made with already.
-
-    Raises:
-        UserError: one of them is given.
-    """
+    """Raise ``UserError`` for options that a quantized model was made with already."""
     if (quantizing, reading) == (QuantizeOptions(), ReadOptions()) and calibration is None and example_inputs is None:
         return
     raise user_error(

@@ -12,11 +12,7 @@ from onnx_hw_boards.verilog_board import VerilogBoard
 
 
 def read_board(file: str) -> Board:
-    """Run a Python file, and return its value ``BOARD``.
-
-    Raises:
-        UserError: there is no such file, it fails, or it defines no board.
-    """
+    """Return the ``BOARD`` of a Python file; raise ``UserError`` where it is missing, fails, or defines none."""
     if not Path(file).is_file():
         raise user_error(
             "board-file",

@@ -135,11 +135,7 @@ def _behind_its_link(design: Design, board: LinkedBoard) -> Netlist:
 
 
 def shell_of(link: Link, board: LinkedBoard, clock_mhz: float) -> Netlist:
-    """Return the shell around a network on a board with a link, without the network.
-
-    Raises:
-        UserError: as ``netlist_of``.
-    """
+    """Return the shell around a network on a board with a link, without the network; raise as ``netlist_of``."""
     from onnx_hw_rtl.shells.black_box import BlackBox
 
     return linked(_shell(lambda: BlackBox(link), link, board, clock_mhz), board, clock_mhz)

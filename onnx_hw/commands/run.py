@@ -26,11 +26,7 @@ CHIP = (*SCHEDULED, Stage.ASSEMBLE)
 
 
 def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
-    """Compute the model's outputs for samples.
-
-    Raises:
-        UserError, ToolMissing, ToolFailed: as ``build``.
-    """
+    """Compute the model's outputs for samples; raise as ``build``."""
     if options.engine is Evaluator.REFERENCE:
         return _by_reference(options, progress or Silent())
     if options.engine is Evaluator.BOARD:

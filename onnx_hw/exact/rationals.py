@@ -13,11 +13,7 @@ class NotFinite(ValueError):
 
 
 def fractions(values: np.ndarray) -> tuple[Fraction, ...]:
-    """Return the exact rationals that floats denote, flattened.
-
-    Raises:
-        NotFinite: one of them is NaN or infinite.
-    """
+    """Return the exact rationals that floats denote, flattened; raise ``NotFinite`` for NaN or an infinity."""
     if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
         raise NotFinite("constants must be finite, not NaN or infinite")
     return tuple(Fraction(float(value)) for value in np.asarray(values).reshape(-1))

@@ -64,9 +64,7 @@ class Steps:
         return int(real.min()) - 1, int(real.max())
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Return the values (int64) of integers (..., channels), or of any shape when one function serves all
-        channels.
-        """
+        """Return the int64 values of integers (..., channels); any shape, when one function serves all channels."""
         if self.channels == 1:
             return self.low + np.searchsorted(self.thresholds[0], x, side="right").astype(np.int64)
         columns = np.ascontiguousarray(x.reshape(-1, x.shape[-1]).T)

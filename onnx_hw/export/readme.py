@@ -21,11 +21,7 @@ def ends(design: Design) -> list[VectorStream]:
 
 
 def instantiation(module: str, outer: Sequence[VectorStream]) -> str:
-    """Return Verilog to copy: a wire for every port, and the instance.
-
-    Args:
-        outer: the streams that enter or leave.
-    """
+    """Return Verilog to copy, a wire for every port and the instance; ``outer`` are the streams of the circuit."""
     wires = {}
     for stream in outer:
         wires[f"{stream.name}_payload"] = f"wire [{stream.lanes * stream.bits - 1}:0] {stream.name}_payload;"

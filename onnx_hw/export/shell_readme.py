@@ -62,11 +62,7 @@ _PAGE = """\
 def shell_page(
     module: str, shell: ShellKind, link: Link, ports: Mapping[str, tuple[str, int]], clock_mhz: float
 ) -> str:
-    """Return the README.
-
-    Args:
-        ports: "in" or "out", and bits, of each port but clock and reset.
-    """
+    """Return the README; ``ports`` has "in" or "out", and bits, of each port but clock and reset."""
     window = 1 << ports["wb_adr_i"][1] if shell is ShellKind.WISHBONE else 0
     protocol = _PROTOCOLS[shell].format(
         window=window, twice=2 * window, bytes_in=link.input_bytes, bytes_out=link.output_bytes, trailer=TRAILER

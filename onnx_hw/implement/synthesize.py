@@ -89,11 +89,7 @@ def synthesize(
 
 
 def read_result(made: Made, family: Family, cores: Collection[str] = ()) -> SynthesisResult:
-    """Read the result of a synthesis from its folder.
-
-    Args:
-        cores: modules whose cells are counted.
-    """
+    """Read the result of a synthesis from its folder; ``cores`` are the modules whose cells are counted."""
     modules = json.loads((made.folder / _STATISTICS).read_text(encoding="utf-8"))["modules"]
     counts = {name.removeprefix("\\"): family.count(entry["num_cells_by_type"]) for name, entry in modules.items()}
     netlist, used = made.folder / NETLIST, sum(counts.values(), Cells())

@@ -154,11 +154,7 @@ class Design:
         return tuple(edges)
 
     def schedules(self) -> dict[str, Schedule]:
-        """Return what each node's engines do, verified.
-
-        Raises:
-            Broken: an operator states an impossible schedule.
-        """
+        """Return what each node's engines do, verified; raise ``Broken`` for an impossible schedule."""
         schedules = {}
         for node in self.network.nodes:
             folding = self.folding(node)

@@ -22,9 +22,7 @@ def products_on_host(network: Network) -> Iterator[tuple[Node, int | None]]:
 
 
 def macs_in_hardware(network: Network) -> float | None:
-    """Return the share, 0..1; None for a model without multiply-accumulates. A node whose number is unknown counts
-    once.
-    """
+    """Return the share, 0..1, or None for a model without multiply-accumulates. An unknown number counts once."""
     circuit = macs_of_circuit(network)
     host = sum(1 if count is None else count for _, count in products_on_host(network))
     return circuit / (circuit + host) if circuit + host else None

@@ -73,9 +73,7 @@ def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Ite
 
 
 def faults_of_repetition(network: Network, foldings: Mapping[str, Folding]) -> Iterator[Fault]:
-    """Yield the nodes that make a tensor more than once a frame, which only the host can do. Nodes without a folding
-    are left out.
-    """
+    """Yield the nodes with a folding that make a tensor more than once a frame, which only the host can do."""
     for node in network.nodes:
         orders = node.operator.input_orders(foldings[node.name]) if node.name in foldings else ()
         for tensor, order in zip(node.inputs, orders, strict=False):

@@ -111,9 +111,7 @@ def _graph(network: Network) -> Iterator[Fault]:
 
 
 def _ends(network: Network) -> Iterator[Fault]:
-    """Yield the faults of the ends: every tensor is read or leaves; what leaves was made here, and has a name of its
-    own.
-    """
+    """Yield the faults of the ends: all tensors are read or leave; what leaves was made here, and has its own name."""
     read = {tensor for node in network.nodes for tensor in node.inputs}
     leaving = {boundary.tensor for boundary in network.outputs}
     for boundary in network.inputs:

@@ -56,11 +56,7 @@ class Builder(NetworkBuilder):
     problems: list[Problem] = field(default_factory=list)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of an ONNX value.
-
-        Raises:
-            Obstacle: the shape is not known.
-        """
+        """Return the shape of an ONNX value; raise ``Obstacle`` where it is not known."""
         if (unknown := self.unknown_shape(name)) is not None:
             raise unknown
         return tuple(self.graph.values[name].shape)  # type: ignore[arg-type]

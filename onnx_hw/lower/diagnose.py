@@ -46,11 +46,7 @@ class Diagnosis:
             self.obstacles[_key(node)] = obstacle
 
     def problems_of_products(self, nodes: Iterable[Node]) -> Iterator[Problem]:
-        """Yield a problem for every cause that keeps multiply-accumulates out of hardware.
-
-        Args:
-            nodes: nodes of the host.
-        """
+        """Yield a problem for each cause that keeps multiply-accumulates of the host's ``nodes`` out of hardware."""
         reported: set[str] = set()
         for node in nodes:
             if macs_of(node, self.builder.graph) == 0:

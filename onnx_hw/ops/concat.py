@@ -108,9 +108,7 @@ class Concat(Operator[EvenFolding]):
         return turns * sum(beats)
 
     def _cut(self, lanes: int) -> int | None:
-        """Return the first operand whose pixels end within a beat though more channels follow in the result,
-        or None.
-        """
+        """Return the first operand whose pixels end within a beat though more channels follow, or None."""
         if self.axis != CHANNELS:
             return None
         return next((k for k, operand in enumerate(self.operands_[:-1]) if operand.channels % lanes), None)
@@ -126,9 +124,7 @@ class Concat(Operator[EvenFolding]):
         return f"the lanes must divide {self.operands_[cut].channels}, the channels of i{cut}, which others follow"
 
     def foldings(self, interval: int, given: Order | None = None, wanted: Order | None = None) -> Iterator[EvenFolding]:
-        """Yield the foldings that neighbours ask for, and the narrowest few of which each takes fewer cycles than the
-        one before.
-        """
+        """Yield foldings that neighbours ask for, and the narrowest few, each of fewer cycles than the one before."""
         least = -(-self.results()[0].size // interval)
         beside = [order.lanes for order in (given, wanted) if order is not None]
         fewest, count = 0, 0

@@ -40,7 +40,5 @@ def conversion(given: Order, wanted: Order) -> Iterator[tuple[Operator, Folding]
 
 
 def _pixels_between(given: int, wanted: int) -> tuple[int, ...]:
-    """Return the numbers of pixels on the way from one to another, each a multiple of the next or the other
-    way round.
-    """
+    """Return the numbers of pixels from one to another, of which each divides the next or is its multiple."""
     return (given, wanted) if gcd(given, wanted) in (given, wanted) else (given, gcd(given, wanted), wanted)

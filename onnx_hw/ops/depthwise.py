@@ -124,16 +124,12 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
         return self.results()[0].pixels * int(self.weights.size)
 
     def weight_words(self, folding: DepthwiseFolding) -> Order:
-        """Return the order of the weights: for each chunk of results, for each element of the kernel, ``out_lanes``
-        weights.
-        """
+        """Return the order of the weights: for each chunk of results, each kernel element, ``out_lanes`` weights."""
         outputs, rows, columns = self.weights.shape
         return Order(Tensor((rows, columns, outputs), self.weight_type), folding.out_lanes, tile=rows * columns)
 
     def aligned(self, out_lanes: int) -> bool:
-        """Return whether every beat takes whole channels, or a channel whole beats: one element then serves
-        its lanes.
-        """
+        """Return whether a beat takes whole channels, or a channel whole beats: one element serves its lanes."""
         return out_lanes % self.multiplier == 0 or self.multiplier % out_lanes == 0
 
     def illegal(self, folding: DepthwiseFolding) -> str:

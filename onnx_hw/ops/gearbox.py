@@ -73,9 +73,7 @@ class Gearbox(Ring[GearboxFolding]):
         return self.input_orders(folding)[0].pixel_groups, needs, needs + whole
 
     def full_rate_capacity(self, folding: GearboxFolding) -> int:
-        """Return the capacity for full rate, twice what one output beat spans, and one: the writer then never waits for
-        the reader's last beat.
-        """
+        """Return twice what one output beat spans, and one: the writer never waits for the reader's last beat."""
         return 2 * self.live_capacity(folding) + 1
 
     def foldings(
@@ -127,9 +125,7 @@ class Gearbox(Ring[GearboxFolding]):
         return Demand((*ring, (Multiplexer(reads, chosen), 1)))
 
     def _read(self, folding: GearboxFolding, stores: int, reads: int) -> dict[int, int]:
-        """Return how many stores of the ring there are, by how many of their bits are ever read: lanes behind the last
-        channel are not.
-        """
+        """Return the number of stores by their bits that are ever read; lanes behind the last channel are not."""
         bits, most = folding.pixels * self.operand.dtype.bits, reads * folding.out_lanes
         whole = min(stores, most // folding.in_lanes)
         part = (most - whole * folding.in_lanes) * bits if whole < stores else 0

@@ -105,9 +105,7 @@ class Lookup(Operator[ElementFolding]):
         return requantize_demand(table, self.operand.dtype, self.input_orders(folding)[0], 1, self.LATENCY)
 
     def weight_words(self, folding: ElementFolding) -> Order:
-        """Return the order of the tables: for each group of channels those of ``lanes`` channels; an element is the
-        channel.
-        """
+        """Return the order of the tables: those of ``lanes`` channels, group by group; an element is the channel."""
         return channel_words(self.operand, folding.lanes)
 
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:

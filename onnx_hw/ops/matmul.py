@@ -155,9 +155,7 @@ class MatMul(Operator[MatMulFolding]):
         return Tensor(shape, dtype, least, most)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Multiply the vectors by the weights. Float64 has a fast product and is exact below 2^53, a bound every
-        partial sum keeps.
-        """
+        """Multiply in float64, which has a fast product and is exact: every partial sum stays below 2^53."""
         vectors, largest = arrays[0], max(map(abs, self.operand.range))
         if isinstance(self.weights, Tensor):
             weights = arrays[1][:, 0]  # (frames, outputs, inputs)
@@ -171,9 +169,7 @@ class MatMul(Operator[MatMulFolding]):
         return (product.astype(np.int64).reshape(*vectors.shape[:-1], -1),)
 
     def reordered(self, port: str, order: Permutation) -> tuple[MatMul, dict[str, Permutation]] | None:
-        """Return the reordered operator: weights change places, and whole pixels do; dynamic weights, in the order of
-        both others.
-        """
+        """Return the reordered operator: weights and whole pixels change places; dynamic weights, in both orders."""
         _, outputs, inputs = self.matrix.shape
         count = outputs if port == "o" else inputs
         pixels, channels = order.pixels(count), order.channels(np.arange(count))
@@ -244,9 +240,7 @@ class MatMul(Operator[MatMulFolding]):
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[MatMulFolding]:
-        """Yield, for every number of result lanes, the fewest input lanes that keep up; wider ones of equal use are
-        left out.
-        """
+        """Yield for each number of result lanes the fewest input lanes that keep up; not wider ones of equal use."""
         kind = multiplier_for(self.operand.dtype.bits, self.weight_type.bits)
         for pixels in pixels_beside(self.operand, interval, given, wanted):
             groups, channels = self._result.channels + 1, self._result.channels
@@ -262,9 +256,7 @@ class MatMul(Operator[MatMulFolding]):
         return 10 + (folding.in_lanes - 1).bit_length()
 
     def schedule(self, folding: MatMulFolding) -> Schedule:
-        """Schedule for each tile, for each group of results, for each beat of vectors of the tile, for each beat of a
-        vector.
-        """
+        """Schedule for each tile, each group of results, each beat of the tile's vectors, each beat of a vector."""
         groups, beats = self.turns(folding)
         pixels = self.input_orders(folding)[0].pixel_groups
         first_group = LoopTurns(0, pixels, groups * beats, np.arange(beats, dtype=np.int64))

@@ -79,9 +79,7 @@ class Multiply(Operator[MultiplyFolding]):
         return (self.a, self.b)
 
     def results(self) -> tuple[Tensor, ...]:
-        """Return the product's type. It is least and greatest in a corner of the factors' ranges, since it is linear in
-        each of them.
-        """
+        """Return the product's type; it is linear in each factor, so least and greatest in a corner of their ranges."""
         corners = [a * b for a, b in product(*self._factor_ranges())]
         low, high = min(corners), max(corners)
         return (Tensor(self.a.shape, Int.holding(low, high), low, high),)
@@ -96,9 +94,7 @@ class Multiply(Operator[MultiplyFolding]):
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[MultiplyFolding]:
-        """Yield the narrowest folding that keeps up, since a lane costs multipliers, and those the neighbours
-        ask for.
-        """
+        """Yield the narrowest folding that keeps up, since a lane costs multipliers, and those of the neighbours."""
         cuts = narrow_cuts(self.a, interval, given, wanted) + even_cuts(self.a, interval, given, wanted)
         kind = multiplier_for(*(factor.bits for factor in self.factors()))
         yield from (MultiplyFolding(*cut, multiplier=kind) for cut in dict.fromkeys(cuts))
@@ -110,9 +106,7 @@ class Multiply(Operator[MultiplyFolding]):
         return a * b
 
     def latency(self) -> int:
-        """Return the latency: the sums, three stages of the hardware multipliers, and one for every level of additions
-        behind them.
-        """
+        """Return the latency: the sums, three stages of hardware multipliers, one for each level of additions."""
         return any(self.offsets) + 3 + (self.multipliers.bit_length() - 1)
 
     def schedule(self, folding: MultiplyFolding) -> Schedule:

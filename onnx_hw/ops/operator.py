@@ -119,9 +119,7 @@ class Operator(ABC, Generic[F]):
 
     @abstractmethod
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Compute the operator's meaning: int64 arrays (frames, height, width, channels) to the same; numpy only,
-        exact.
-        """
+        """Compute the meaning, int64 arrays (frames, height, width, channels) to the same; numpy only, exact."""
 
     @abstractmethod
     def foldings(self, interval: int, given: Order | None = None, wanted: Order | None = None) -> Iterator[F]:
@@ -168,15 +166,11 @@ class Operator(ABC, Generic[F]):
         return None
 
     def constant_words(self, folding: F) -> tuple[np.ndarray, Int] | None:
-        """Return the constants in that order, (words, lanes) integers, and their type; None for a core without
-        constants.
-        """
+        """Return the constants in that order, (words, lanes) integers, and their type; None without constants."""
         return None
 
     def memories(self, folding: F) -> Mapping[str, RomImage]:
-        """Return the core's read-only memories, by their paths in it; one may be made of look-up tables, or be
-        optimized away.
-        """
+        """Return the core's read-only memories, by their paths in it; one may become look-up tables, or vanish."""
         return {}
 
     def stream_shapes(self, folding: F) -> dict[str, StreamShape]:
@@ -249,9 +243,7 @@ class Operator(ABC, Generic[F]):
 
 
 def pixels_beside(tensor: Tensor, beats: int, *neighbours: Order | None) -> list[int]:
-    """Return the pixels of a beat worth trying for a frame of at most ``beats``: the fewest, and those of neighbours if
-    more.
-    """
+    """Return the pixels worth trying for at most ``beats`` a frame: the fewest, and neighbours' if more."""
     least = least_pixels(tensor, beats)
     if least is None:
         return []
@@ -265,9 +257,7 @@ def narrow_cuts(operand: Tensor, interval: int, *neighbours: Order | None) -> li
 
 
 def even_cuts(operand: Tensor, interval: int, *neighbours: Order | None) -> list[tuple[int, int]]:
-    """Return (lanes, pixels) for an operator whose streams are equally wide: those of neighbours that keep up, else the
-    fewest.
-    """
+    """Return (lanes, pixels) for streams that are equally wide: those of neighbours that keep up, else the fewest."""
     met = set()
     for order in neighbours:
         if order is not None and order.pixels <= operand.shape[1]:

@@ -120,9 +120,7 @@ class Rearrange(Operator[RearrangeFolding]):
         return (with_fill[:, self.source].reshape(frames, *self.shape),)
 
     def _by_beats(self, folding: RearrangeFolding) -> Rearrange:
-        """Return the same operator where both streams are in the usual order: a pixel is a beat, an unused place a
-        channel.
-        """
+        """Return the operator for streams in the usual order: a pixel is a beat, an unused place a channel."""
         (entering,), (leaving,) = self.input_orders(folding), self.output_orders(folding)
         if _is_usual(entering) and _is_usual(leaving):
             return self
@@ -162,9 +160,7 @@ class Rearrange(Operator[RearrangeFolding]):
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[RearrangeFolding]:
-        """Yield the neighbours' lanes where they keep up, and narrower ones where these need several copies of the
-        ring.
-        """
+        """Yield the neighbours' lanes where they keep up, and narrower ones where these need copies of the ring."""
         (result,) = self.results()
         in_lanes, out_lanes = (None if order is None else order.lanes for order in (given, wanted))
         image, result_pixels = pixels_beside(self.operand, interval, given), pixels_beside(result, interval, wanted)

@@ -45,9 +45,7 @@ _FACTORS = np.random.Generator(np.random.PCG64(1)).integers(1 << 63, size=4096, 
 
 
 def places(source: np.ndarray, given: Order, made: Order) -> tuple[np.ndarray, np.ndarray]:
-    """Return (operations, out_lanes) int32 twice: the stored beat of each lane (or FILL, UNUSED), and its lane
-    there.
-    """
+    """Return (operations, out_lanes) int32 twice: the stored beat of each lane (or FILL, UNUSED), and its lane."""
     flat = np.where(made.elements < 0, UNUSED, source[made.elements])
     there, constant = np.maximum(flat, 0), flat < 0
     of_operand = np.divmod(given.places.reshape(-1).astype(np.int32), np.int32(given.width))

@@ -108,9 +108,7 @@ class Monotone(Operator[RequantizeFolding]):
 
     @cached_property
     def multiplication(self) -> MultiplyAddShift | None:
-        """Arithmetic for a beat that takes several steps, proven equal to ``exact``; None where no such arithmetic is
-        found.
-        """
+        """Arithmetic for a beat of several steps, proven equal to ``exact``; None where there is no such arithmetic."""
         if isinstance(self.circuit, MultiplyAddShift):
             return self.circuit
         arithmetic = find(self.exact)
@@ -204,9 +202,7 @@ class Monotone(Operator[RequantizeFolding]):
         return {}
 
     def weight_words(self, folding: RequantizeFolding) -> Order:
-        """Return the order of the constants: for each group of channels those of ``lanes`` channels; an element is the
-        channel.
-        """
+        """Return the order of the constants: those of ``lanes`` channels, group by group; an element is the channel."""
         return channel_words(self.operand, folding.lanes)
 
     def core(self, folding: RequantizeFolding, depths: Mapping[str, int]) -> Component:

@@ -35,12 +35,7 @@ class RomImage:
 
 
 def weight_memories(words: np.ndarray, weight: Int, *, in_logic: bool) -> dict[str, RomImage]:
-    """Return the memories of weights next to their multipliers.
-
-    Args:
-        words: (words, lanes) integers.
-        in_logic: lanes that never change are no part of the memory.
-    """
+    """Return the memories of weights, (words, lanes) integers, next to multipliers; in logic without constant lanes."""
     if in_logic:
         words = words[:, np.ptp(words, axis=0) != 0]
     return {"weights": RomImage(words, weight.bits, weight.signed, "weight", pieces=True)} if words.size else {}

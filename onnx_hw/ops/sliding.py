@@ -69,9 +69,7 @@ class Sliding:
         return ""
 
     def side_by_side(self, image: Iterable[int], result: Iterable[int]) -> list[tuple[int, int]]:
-        """Return the legal numbers of pixels in and out: of these, and more out where windows must step by
-        whole beats.
-        """
+        """Return the legal pixels in and out: of these, and more out where windows must step by whole beats."""
         step, most = self.strides[1], self.output[1]
         pairs = ((a, min(b * (a // gcd(a, b * step)), most)) for a, b in product(image, result))
         return list(dict.fromkeys(pairs))
@@ -101,9 +99,7 @@ class Sliding:
         )
 
     def windows(self, image: np.ndarray, pad_value: int) -> np.ndarray:
-        """Return a view of (frames, height, width, channels) as (frames, out height, out width, rows, columns,
-        channels).
-        """
+        """View (frames, height, width, channels) as (frames, out height, out width, rows, columns, channels)."""
         top, left, bottom, right = self.pads
         padded = np.pad(image, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=pad_value)
         views = np.lib.stride_tricks.sliding_window_view(padded, self.extent, axis=(1, 2))
@@ -144,9 +140,7 @@ class Sliding:
         return max(1, int(held.max()) * beats_per_pixel)
 
     def rate_capacity(self, beats_per_pixel: int) -> int:
-        """Return the beats with which neither engine ever waits for long, whichever is the busier; see
-        ``_rate_capacity``.
-        """
+        """Return the beats with which neither engine waits for long, the busier one or not; see ``_rate_capacity``."""
         return _rate_capacity(self, beats_per_pixel)
 
     def buffer(self, of_a_window: int, beats_per_pixel: int, capacity: int) -> SharedBuffer:

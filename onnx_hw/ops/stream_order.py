@@ -170,16 +170,12 @@ class Order:
         return tiles.reshape(self.tensor.shape)
 
     def used(self, beats: int) -> np.ndarray:
-        """Return which places of consecutive beats, from the first of a frame on, hold an element: (beats,
-        width) bool.
-        """
+        """Return which places of beats, from the first of a frame on, hold an element: (beats, width) bool."""
         frame = self.elements != UNUSED
         return np.tile(frame, (-(-beats // self.beats), 1))[:beats]
 
     def place(self, beat: int, index: int) -> tuple[int, int, int, int]:
-        """Return (frame, row, column, channel) of what lies at ``index`` in the payload of a beat, counted over all
-        frames.
-        """
+        """Return (frame, row, column, channel) at ``index`` in the payload of a beat, counted over all frames."""
         frame, beat = divmod(beat, self.beats)
         row, column, channel = np.unravel_index(self.elements[beat, index], self.tensor.shape)
         return frame, int(row), int(column), int(channel)
@@ -211,9 +207,7 @@ def fewest_lanes(tensor: Tensor, beats: int, pixels: int = 1) -> int | None:
 
 
 def least_pixels(tensor: Tensor, beats: int) -> int | None:
-    """Return the fewest pixels, a power of two or a whole row, with which a frame can take at most ``beats``;
-    or None.
-    """
+    """Return the fewest pixels, a power of two or a whole row, for at most ``beats`` a frame; or None."""
     pixels, (rows, row, _) = 1, tensor.shape
     while rows * -(-row // pixels) > beats:
         if pixels == row:

@@ -73,11 +73,7 @@ class TestVectors:
 
 
 def of_steps(operator: _Elementwise, folding: Any, exact: Steps, circuit: Requantizer) -> TestVectors:
-    """Return test vectors of a step function.
-
-    Args:
-        circuit: its arithmetic, which may be a table.
-    """
+    """Return test vectors of a step function; ``circuit``, its arithmetic, may be a table."""
     (first, last), rows, covered, real, places, of_places = operator.operand.range, [], 0, 0, 0, 0
     for thresholds in exact.thresholds:
         inner = np.unique(thresholds[(thresholds > first) & (thresholds <= last)])
@@ -109,11 +105,7 @@ def of_table(operator: _Elementwise, folding: Any, functions: int) -> TestVector
 
 
 def of_vectors(operator: _Sums, folding: Any, weights: np.ndarray, lanes: int) -> TestVectors:
-    """Return test vectors of products of vectors with constants.
-
-    Args:
-        weights: (results, inputs).
-    """
+    """Return test vectors of products of vectors with constant ``weights``, (results, inputs)."""
     order, (low, high) = operator.input_orders(folding)[0], operator.operand.range
     most = max(1, MAX_CYCLES * order.tensor.pixels // operator.cycles(folding))
     ends = np.arange(2 * len(weights))[:: -(-2 * len(weights) // most) | 1]  # of result k // 2, the upper one where odd
@@ -174,12 +166,7 @@ def of_pairs(operator: _OfTwo, folding: Any, lanes: int = 0) -> TestVectors:
 
 
 def _with_ends(counts: TestVectors, span: tuple[int, int], sums: np.ndarray, weights: np.ndarray) -> TestVectors:
-    """Return the counts with those of the ends that the sums reach.
-
-    Args:
-        span: of the operands.
-        weights: (results, ...).
-    """
+    """Return the counts with those of the ends that sums reach, for operands in ``span`` and (results, ...) weights."""
     (low, high), flat = span, weights.reshape(len(weights), -1)
     positive, negative = np.maximum(flat, 0).sum(axis=1), np.minimum(flat, 0).sum(axis=1)
     least, most = sums.min(axis=(0, 1, 2)), sums.max(axis=(0, 1, 2))

@@ -23,11 +23,7 @@ def representable_range(grid: Grid) -> tuple[float, float]:
 
 
 def dequantize(integers: np.ndarray, grid: Grid, axis: int) -> np.ndarray:
-    """Return the numbers that integers stand for, float32.
-
-    Args:
-        axis: axis along which the steps of the grid lie.
-    """
+    """Return the numbers that integers stand for, float32; the steps of the grid lie along ``axis``."""
     along = [-1 if k == axis else 1 for k in range(integers.ndim)] if grid.channels > 1 else ()
     step, zero = (np.array([float(n) for n in numbers]) for numbers in (grid.step, grid.zero_point))
     wide = [np.broadcast_to(array, grid.channels).reshape(along) for array in (step, zero)]

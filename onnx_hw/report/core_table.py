@@ -93,11 +93,7 @@ class CoreColumn:
 
 
 def core_table(design: DesignSection, synthesis: Synthesis | None = None) -> CoreTable:
-    """Return the table of a design's cores.
-
-    Args:
-        synthesis: what the tools counted; None before synthesis.
-    """
+    """Return the table of a design's cores; ``synthesis`` is None before synthesis."""
     counted = {core.name: core for core in (synthesis.cores if synthesis is not None else ())}
     fifos = {fifo.edge: fifo for fifo in design.fifos}
     bottleneck = design.bottleneck
@@ -120,11 +116,7 @@ def page_columns(table: CoreTable) -> tuple[CoreColumn, ...]:
 
 
 def terminal_columns(*, optional: bool) -> tuple[CoreColumn, ...]:
-    """Return the columns that the terminal shows.
-
-    Args:
-        optional: whether there is room for optional ones.
-    """
+    """Return the columns that the terminal shows; ``optional`` says whether it has room for optional ones."""
     return tuple(c for c in COLUMNS if c.terminal is not None and (optional or not c.is_optional))
 
 

@@ -32,9 +32,7 @@ def follow_up_commands(report: Report) -> dict[str, str]:
 
 
 def program_options(report: Report) -> tuple[str, ...]:
-    """Return the options of `onnx-hw program`: some boards are programmed only through their flash, others are the
-    user's own.
-    """
+    """Return the options of `onnx-hw program`: a board may be programmed by flash alone, or be the user's own."""
     name = report.board.name
     if name not in onnx_hw_boards.names():
         return "--board", "FILE.py"

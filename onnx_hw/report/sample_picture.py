@@ -50,11 +50,7 @@ def _as_image(frame: np.ndarray) -> np.ndarray | None:
 
 
 def png(pixels: np.ndarray) -> bytes:
-    """Return a PNG file.
-
-    Args:
-        pixels: (height, width, 1 or 3) uint8.
-    """
+    """Return a PNG file of pixels, (height, width, 1 or 3) uint8."""
     height, width, channels = pixels.shape
     rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], axis=1)  # 0: no filter
     parts = (

@@ -36,12 +36,7 @@ class ValueStatistics:
 
 
 def value_statistics(network: Network, frames: Mapping[str, np.ndarray] | None) -> dict[str, ValueStatistics]:
-    """Return the statistics by tensor; empty without frames.
-
-    Args:
-        network: the network.
-        frames: samples by graph input, (frames, *shape), or None.
-    """
+    """Return the statistics by tensor for samples by graph input, (frames, *shape); empty without them."""
     if not frames:
         return {}
     macs = sum(node.operator.macs for node in network.nodes)
@@ -64,11 +59,9 @@ def _statistics(network: Network, name: str, values: np.ndarray, frames: int) ->
 
 
 def sqnr_of(network: Network, known: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Return the signal to noise ratio of tensors, from that of the model's values that they hold.
+    """Return the signal to noise ratio of tensors, dB, from that of the model's values that they hold, by name.
 
-    Args:
-        network: the network.
-        known: dB by name of the value; None where nothing differs.
+    It is None where nothing differs.
     """
     named = {boundary.tensor: sub(r"/u?int\d+$", "", boundary.onnx_name) for boundary in network.held}
     return {tensor: known[name] for tensor, name in named.items() if name in known}

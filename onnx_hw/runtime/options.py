@@ -255,11 +255,7 @@ def _take_texts(
     paths: Iterable[str],
     choices: Mapping[str, type[StrEnum]],
 ) -> None:
-    """Convert the fields that a caller may give as texts.
-
-    Raises:
-        UserError: something else is given.
-    """
+    """Convert the fields that a caller may give as texts; raise ``UserError`` for anything else."""
     problems = []
     needed = {field.name for field in fields(options) if field.default is MISSING}
     for name in paths:

@@ -21,11 +21,7 @@ class Resize(StrEnum):
 
 
 def require_pillow(where: str) -> None:
-    """Raise ``UserError`` if Pillow is not installed.
-
-    Args:
-        where: file or folder that holds images, for the error.
-    """
+    """Raise ``UserError`` without Pillow; ``where``, for the error, is the file or folder that holds images."""
     try:
         import PIL.Image  # noqa: F401
     except ImportError:

@@ -37,10 +37,5 @@ def answers_of(outputs: Mapping[str, np.ndarray], frames: int) -> np.ndarray:
 
 
 def share_right(outputs: Mapping[str, np.ndarray], labels: np.ndarray) -> float:
-    """Return the share of frames whose answer, see ``answers_of``, is the label, 0..1.
-
-    Args:
-        outputs: arrays by graph output.
-        labels: right classes, (frames,).
-    """
+    """Return the share of frames whose answer, see ``answers_of``, is the label, 0..1; labels are (frames,)."""
     return float((answers_of(outputs, len(labels)) == labels).mean())

@@ -175,11 +175,7 @@ def _real(array: np.ndarray, unit: float | None, value: Value, description: Desc
 
 
 def _arranged(array: np.ndarray, value: Value, path: Path) -> np.ndarray:
-    """Return a sample in the input's shape: channels first or last, axes of one element added or removed.
-
-    Raises:
-        UserError: the sample does not have such a shape.
-    """
+    """Return a sample in the input's shape: channels first or last, axes of 1 added or removed; else ``UserError``."""
     assert value.shape is not None
     pattern = [size if isinstance(size, int) else None for size in value.shape]
     if len(pattern) > 1 and pattern[0] is None:

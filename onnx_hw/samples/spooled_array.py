@@ -32,11 +32,7 @@ class SpooledArray:
         self._file.close()
 
     def add(self, piece: bytes) -> None:
-        """Append bytes.
-
-        Raises:
-            OSError: the disk is full.
-        """
+        """Append bytes; raise ``OSError`` where the disk is full."""
         self._size += self._file.write(piece)
 
     def of(self, dtype: np.dtype, shape: Sequence[int], *, in_columns: bool = False) -> np.ndarray:

@@ -150,9 +150,7 @@ class Offers:
         return np.asarray(least)
 
     def _that_may_be_least(self, node: NetworkNode, foldings: list[Folding]) -> list[Alternative]:
-        """Return the foldings that take least lanes or multipliers, and others; what takes more of both is not
-        priced.
-        """
+        """Return the foldings of least lanes or multipliers, and others; what takes more of both is not priced."""
         bounds = {folding: self._products_at_least(node, folding) for folding in foldings}
         alternatives: list[Alternative] = []
         least = np.full(PRODUCTS, np.iinfo(np.int64).max)
@@ -194,8 +192,7 @@ class Offers:
     ) -> None:
         """Add the foldings that meet neighbours; both at once only where each alone changes something.
 
-        Args:
-            most: (PRODUCTS,) float64: what the node may take of these; foldings that take more are not priced.
+        Foldings that take more than ``most``, (PRODUCTS,) float64, are not priced.
         """
         have = {one.folding for one in found[node.name]} | self._too_wide[node.name].keys()
         bare = set(have)
@@ -276,9 +273,7 @@ class Offers:
         return self.network.producer(tensor) is not None
 
     def _streams(self, found: Alternatives, node: NetworkNode) -> Iterator[Streams]:
-        """Yield the orders that others may meet: foldings that meet what is too wide may do well next to
-        others, too.
-        """
+        """Yield the orders that others may meet: foldings that meet what is too wide may do well by others, too."""
         yield from ((one.input_orders, one.output_orders) for one in found[node.name])
         yield from self._too_wide[node.name].values()
 
@@ -319,9 +314,7 @@ def _different(orders: Iterable[Order]) -> list[Order]:
 
 
 def _that_leave_enough(found: Alternatives, allowed: np.ndarray) -> Alternatives | None:
-    """Return the alternatives with which all others still find what they need at least; None if there is too little in
-    any case.
-    """
+    """Return the alternatives that leave all others what they need at least; None where no choice does."""
     least = _least_of_each(found)
     room = allowed - sum(least.values(), NOTHING)
     if (room < 0).any():

@@ -11,11 +11,7 @@ from onnx_hw.schedule.min_fifo_depths import least
 
 
 def check_fifo_depths(given: Mapping[str, int], edges: Mapping[str, Edge]) -> None:
-    """Check that the depths belong to edges, and are possible depths.
-
-    Raises:
-        UserError: everything that is wrong.
-    """
+    """Raise ``UserError`` for all depths that belong to no edge, or are impossible."""
     problems = [
         Problem("fifo-tensor", f"no FIFO carries a tensor `{tensor}`", "", did_you_mean(tensor, edges), "schedule")
         for tensor in given

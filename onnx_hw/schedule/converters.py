@@ -69,9 +69,7 @@ def at_least(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
 
 @lru_cache(maxsize=1 << 16)
 def between(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
-    """Return the cost between two orders, remembered: many tensors of a network are alike, and the question comes again
-    and again.
-    """
+    """Return the cost between two orders, remembered: many tensors of a network are alike."""
     before, after = Order(tensor, *given), Order(tensor, *wanted)
     cores = list(conversion(before, after))
     used = sum((_core(cost, operator, folding) for operator, folding in cores), Resources())

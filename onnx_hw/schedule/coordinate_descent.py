@@ -90,9 +90,7 @@ def descend(
 
 
 def _blocks(problems: Subproblems, solution: Subset, size: TableSize) -> Iterator[set[str]]:
-    """Yield the nodes that are free at once: all that are no branches, with as many branches in a row as there is room
-    for.
-    """
+    """Yield nodes that are free at once: all that are no branches, and as many branches in a row as have room."""
     others = problems.all.keys() - problems.branches
     first = 0
     while first < len(problems.branches):

@@ -39,9 +39,7 @@ LANES, DSP, LUT, PINS = (list(RESOURCES).index(field) for field in ("mac_lanes",
 
 
 def fold(offers: Offers, interval: int, budget: Budget) -> dict[str, Folding] | None:
-    """Return cheap foldings with which every core finishes a frame in ``interval`` cycles; None if none within the
-    budget were found.
-    """
+    """Return cheap foldings with which every core keeps ``interval``, in cycles; None if the budget has none."""
     alternatives = offers.at(interval, budget)
     if alternatives is None:
         return None

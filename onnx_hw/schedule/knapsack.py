@@ -192,9 +192,7 @@ class CheapestOfEach:
         return [k for k, tensor in enumerate(node.inputs) if tensor in self._given]
 
     def _axes_of_outputs(self) -> Iterator[tuple[str, Axis]]:
-        """Yield each tensor that is read, and its axis: outputs of which each alternative gives the same classes have
-        one.
-        """
+        """Yield each tensor that is read, and its axis: outputs of equal classes in each alternative have one."""
         for node in self._network.nodes:
             different: dict[bytes, Axis] = {}
             for tensor in node.outputs:

@@ -126,20 +126,14 @@ def schedule_network(
 
 
 def interval_of(fps: float, clock_mhz: float) -> int:
-    """Return the cycles from one frame to the next, at most, for a rate of frames a second.
-
-    Raises:
-        UserError: the rate is not a positive number.
-    """
+    """Return the most cycles from one frame to the next for a rate, which must be positive (else ``UserError``)."""
     if not (math.isfinite(fps) and fps > 0):
         raise user_error("fps", f"the frames per second must be a positive number, not {fps:g}", stage="arguments")
     return math.floor(Fraction(str(clock_mhz)) * 1_000_000 / Fraction(str(fps)))
 
 
 def _scheduled_before(network: Network) -> UserError:
-    """Return the error of a node without an interval: its folding is not to be chosen, but follows from those of its
-    neighbours.
-    """
+    """Return the error of a node without an interval, whose folding follows from those of its neighbours."""
     longest = longest_interval(network)
     (node, *_) = (node for node in network.nodes if next(node.operator.foldings(longest), None) is None)
     return user_error(
@@ -166,9 +160,7 @@ def _unsized(network: Network, foldings: Mapping[str, Folding], target: DesignTa
 
 
 def _cheapest(network: Network, interval: int, pins: int | None, cost: Cost) -> dict[str, Folding] | None:
-    """Return the cheapest folding, of this interval or, where neighbours do not come together there, of a
-    shorter one.
-    """
+    """Return the cheapest folding of this interval, or of a shorter one where neighbours do not come together."""
     for sixteenths in range(16, 7, -1):
         shorter = interval * sixteenths // 16
         foldings = fold_for(network, shorter, pins, cost) if shorter else None

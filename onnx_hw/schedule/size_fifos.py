@@ -52,9 +52,7 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
 
 
 def kept_interval(design: Design) -> int:
-    """Return the cycles from one frame to the next with the FIFOs of a design, which may be too shallow for the busiest
-    core.
-    """
+    """Return the cycles from frame to frame with a design's FIFOs, perhaps too shallow for the busiest core."""
     whole = _Whole(design, design.schedules(), design.interval)
     whole.slow_down({tensor: size.depth for tensor, size in design.fifos.items()})
     return whole.interval
@@ -74,9 +72,7 @@ class _Whole:
         return not depths or self._times(depths).live
 
     def keeps_rate(self, depths: Mapping[str, int], changed: Sequence[str] | None = None) -> bool:
-        """Return whether the depths keep the interval. Near cores are asked first: they mostly know why not, and
-        sooner.
-        """
+        """Return whether the depths keep the interval; near cores, asked first, mostly know why not, and sooner."""
         near = all(self.may_keep_rate(depths, tensor) for tensor in changed or ())
         return near and self._rate.keeps(self.interval, depths, changed)
 
@@ -154,9 +150,7 @@ def _guessed(
 
 
 def affordable(depth: int, deepest_at_once: int = DEEPEST_IN_LUTRAM) -> int:
-    """Return the depth that costs no more: memories have a power of two of words, and a few tokens are in a
-    register.
-    """
+    """Return the depth that costs no more: memories have a power of two of words, a few tokens a register."""
     if depth <= 2:
         return depth
     if depth <= deepest_at_once:

@@ -91,9 +91,7 @@ class Frames:
         return all(last[sink] - first[sink] <= interval * (frames - settled) for sink in last)
 
     def solutions(self, frames: int, interval: int, depths: Mapping[str, int] | None = None) -> Iterator[FrameEnd]:
-        """Yield the solution frame by frame; the end comes sooner where one never leaves. Arguments as for
-        ``times``.
-        """
+        """Yield the solution frame by frame; the end comes sooner if one never leaves. Arguments as for ``times``."""
         if self._solver is None:
             yield from self._defined(frames, interval, depths)
             return

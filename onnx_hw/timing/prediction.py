@@ -72,9 +72,7 @@ class Prediction:
     waits: tuple[BlockedEngine, ...] = ()
 
     def interval(self, frames: int) -> int:
-        """Return the cycles between the last tokens of frames ``frames - 1`` and ``frames``, the slowest output
-        counting.
-        """
+        """Return the cycles between the last tokens of the last two of ``frames`` frames, at the slowest output."""
         return self.elapsed(frames - 1, frames)
 
     def elapsed(self, first: int, last: int) -> int:

@@ -59,9 +59,7 @@ class Track:
         return f"{self.name[0]}.{self.name[1]}: {self.operations} operations, {len(self.bounds)} bounds"
 
     def causes(self, operation: int) -> Iterator[tuple[Precedence, int]]:
-        """Return what an operation (counted through all frames) waits for: operations of other tracks, likewise
-        counted.
-        """
+        """Return what an operation (counted through all frames) waits for: operations of other tracks, so counted."""
         frame, index = divmod(operation, self.operations)
         for bound in self.bounds:
             nth, tokens = int(np.searchsorted(bound.at, index)), len(bound.at)
@@ -99,9 +97,7 @@ class Times:
 
 
 def stops_of(tracks: Sequence[Track]) -> dict[Track, np.ndarray]:
-    """Return the operations in a frame that wait for another track, or that another one waits for, by number;
-    ascending.
-    """
+    """Return the operations in a frame that wait for another track or are waited for, by number, ascending."""
     stops = {track: np.zeros(track.operations, dtype=bool) for track in tracks}
     for track in tracks:
         for bound in track.bounds:
@@ -149,9 +145,7 @@ def advance_all(
 
 
 def _advance(track: Track, frames: int, found: Mapping[Track, list[int]], ready: np.ndarray) -> Track | None:
-    """Find all operations of one track that can be found; return the track that is waited for, or None when all are
-    known.
-    """
+    """Find all operations of one track that can be found; return the track it waits for, None if all are known."""
     cycles = found[track]
     for operation in range(len(cycles), frames * track.operations):
         t = cycles[-1] + 1 if cycles else track.once

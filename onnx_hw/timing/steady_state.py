@@ -78,9 +78,7 @@ def period(times: Mapping[Track, Times], solved: int, frames: int) -> int | None
 def _holds(
     track: Track, bound: Precedence, times: Mapping[Track, Times], newest: int, frames: int, period: int
 ) -> bool:
-    """Return whether a bound that holds for the first time after the newest frame asks for no more than the
-    repetition.
-    """
+    """Return whether a bound that begins to hold after the newest frame asks for no more than the repetition."""
     tokens = len(bound.at)
     numbers = np.arange(max(bound.lag, (newest + 1) * tokens), min(bound.lag + tokens, frames * tokens))
     if not len(numbers):

@@ -19,9 +19,7 @@ CYCLES_PER_CALL = 50_000  # cycles between two checks for Ctrl-C
 
 
 class SimulationError(Exception):
-    """Failure of the simulation itself, for example by a combinational loop in the netlist. It is a fault of the
-    circuit.
-    """
+    """Failure of the simulation itself, such as by a combinational loop in the netlist; a fault of the circuit."""
 
 
 class CompiledSimulator(NativeSimulator):

@@ -261,9 +261,7 @@ def _compile_circuit(build_folder: Path, chain: CppToolchain, traced: bool, jobs
 
 
 def _is_gcc(compiler: Tool) -> bool:
-    """Return whether a compiler is GCC. GCC uses a compiled header, or else the text next to it; others fail with an
-    error.
-    """
+    """Return whether a compiler is GCC, which takes a compiled header or the text next to it; others fail."""
     return compiler.version.startswith(("g++", "gcc", "c++ (GCC", "c++ (Debian", "c++ (Ubuntu"))
 
 

@@ -90,11 +90,7 @@ class Tool:
 
 
 def find(name: str) -> Tool:
-    """Return the tool of a name in ``CATALOGUE``.
-
-    Raises:
-        ToolMissing: the tool is nowhere; the exception says where it was looked for.
-    """
+    """Return the tool of a name in ``CATALOGUE``; ``ToolMissing`` says where it was looked for."""
     known = CATALOGUE[name]
     looked: list[str] = []
     named = os.environ.get(known.variable, "").strip()

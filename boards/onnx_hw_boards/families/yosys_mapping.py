@@ -86,11 +86,7 @@ def ways_without_clearing(ways: int) -> int:
 
 
 def fewest_blocks(shapes: Sequence[tuple[int, int]], width: int, depth: int) -> tuple[int, int]:
-    """Return the number of block RAMs of a memory, and the bits of a word that each of them has.
-
-    Args:
-        shapes: (words, bits) that a block RAM may have.
-    """
+    """Return the number of block RAMs of (words, bits) ``shapes`` for a memory, and the bits of a word in each."""
     return min((-(-depth // words) * -(-width // bits), bits) for words, bits in shapes)
 
 

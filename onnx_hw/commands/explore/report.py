@@ -20,11 +20,7 @@ DATA, PAGE = "explore.json", "explore.html"
 
 
 def write_explored(made: Explored, model: str, folder: BuildFolder) -> None:
-    """Write both files.
-
-    Raises:
-        UserError: the folder cannot be written.
-    """
+    """Write both files; raise ``UserError`` where the folder cannot be written."""
     folder.write(DATA, as_json(made, model))
     folder.write(PAGE, page(made, model))
 

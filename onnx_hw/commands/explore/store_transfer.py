@@ -37,11 +37,7 @@ class Parcel:
 
 
 def pack(store: Store, stage: str, digest: str) -> Parcel:
-    """Return an entry of the store.
-
-    Raises:
-        KeyError: it does not.
-    """
+    """Return an entry of the store; raise ``KeyError`` where the store does not have it."""
     entry = store.find(stage, digest)
     if entry is None:
         raise KeyError(f"{stage}/{digest}")

@@ -57,11 +57,7 @@ class Task:
 
 
 def versions(stage: Stage, board: Board) -> dict[str, str]:
-    """Return the versions of the programs on this machine that the stage needs.
-
-    Raises:
-        ToolMissing: one is not there.
-    """
+    """Return the versions of the programs here that a stage needs; raise ``ToolMissing`` for a missing one."""
     family = board.family
     name = {
         Stage.SYNTHESIZE: "yosys",

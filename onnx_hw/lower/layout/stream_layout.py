@@ -81,11 +81,7 @@ def image_layout(shape: tuple[int, ...]) -> Layout:
 
 
 def layout_of_image(shape: tuple[int, ...]) -> Layout:
-    """Return the layout of a value [1, channels, *space].
-
-    Raises:
-        Obstacle: the value has another shape.
-    """
+    """Return the layout of a value [1, channels, *space]; raise ``Obstacle`` for a value of another shape."""
     if len(shape) not in (3, 4) or shape[0] != 1:
         raise Obstacle("rank", f"the data must be [1, channels, height, width], not {list(shape)}")
     return image_layout(shape)

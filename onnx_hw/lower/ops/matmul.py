@@ -63,12 +63,7 @@ def _transposed(weights: QuantizedConstant) -> QuantizedConstant:
 
 
 def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.ndarray | None) -> None:
-    """Add the product ``data · weightsᵀ + bias`` to the network.
-
-    Args:
-        weights: weights (outputs, inputs).
-        bias: bias that is broadcast to the result; None for no bias.
-    """
+    """Add ``data · weightsᵀ + bias`` to the network: weights (outputs, inputs), and a bias to broadcast, or None."""
     real = operand_of_product(builder, node)
     if len(weights.scale) > 1 and weights.axis != 0:
         raise Obstacle("weight-axis", "weights must have one scale, or one per output, not one per input")

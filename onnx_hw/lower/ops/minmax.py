@@ -29,11 +29,7 @@ def extremum(builder: Builder, node: Node) -> None:
 
 
 def _part(builder: Builder, node: Node, k: int, shape: tuple[int, ...]) -> StreamNumbers:
-    """Return an input, broadcast to the shape of the result.
-
-    Raises:
-        Obstacle: The input must be quantized.
-    """
+    """Return an input, broadcast to the shape of the result; raise ``Obstacle`` unless it is quantized."""
     value = builder.stream_numbers(node, k)
     if value.shape == shape:
         return value

@@ -120,11 +120,7 @@ def made_on_host(builder: Builder, node: Node, before: Node | None) -> Int:
 
 
 def _grid(dtype: Int, scale: np.ndarray, zero: np.ndarray | None) -> Grid:
-    """Return the grid of all integers of a type, with one scale.
-
-    Raises:
-        Obstacle: The scale is not positive.
-    """
+    """Return the grid of all integers of a type; raise ``Obstacle`` unless its one scale is positive."""
     (step,) = fractions(scale)
     if step <= 0:
         raise Obstacle("scale", f"a scale must be positive, not {float(step)}")

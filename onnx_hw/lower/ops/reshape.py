@@ -28,11 +28,7 @@ def reshape(builder: Builder, node: Node) -> None:
 
 
 def _check_dropout(builder: Builder, node: Node) -> None:
-    """Check that a Dropout changes nothing, as after training.
-
-    Raises:
-        Obstacle: The Dropout is in training mode, or its mask is read.
-    """
+    """Raise ``Obstacle`` where a Dropout is in training mode, or its mask is read; else it changes nothing."""
     if len(node.outputs) > 1 and node.outputs[1] and builder.is_read(node.outputs[1]):
         raise Obstacle("dropout-mask", "the mask of a Dropout cannot be an output in hardware")
     if node.version < 7:

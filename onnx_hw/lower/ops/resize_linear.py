@@ -51,11 +51,7 @@ class Taps:
 
 
 def interpolate(builder: Builder, node: Node) -> None:
-    """Lower a Resize or Upsample of mode linear.
-
-    Raises:
-        Obstacle: The node has none of the formulas above.
-    """
+    """Lower a Resize or Upsample of mode linear; raise ``Obstacle`` unless it has one of the formulas above."""
     before, after = builder.shape(node.inputs[0]), builder.shape(node.outputs[0])
     rows, columns = _taps(builder, node, before, after)
     real = summed(builder, node)
@@ -79,11 +75,7 @@ def interpolate(builder: Builder, node: Node) -> None:
 
 
 def _taps(builder: Builder, node: Node, before: tuple[int, ...], after: tuple[int, ...]) -> tuple[Taps, Taps]:
-    """Return the taps of rows and columns that agree with the operator itself for random numbers.
-
-    Raises:
-        Obstacle: No taps agree.
-    """
+    """Return taps of rows and columns that agree with the operator for random numbers, or raise ``Obstacle``."""
     if len(before) not in (3, 4) or before[:2] != after[:2]:
         raise Obstacle(
             "resize-axes", f"a linear {node.op_type} must resize images, not {list(before)} to {list(after)}"

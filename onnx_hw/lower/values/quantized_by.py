@@ -13,11 +13,7 @@ from onnx_hw.onnx.graph.model import Node
 
 
 def quantized_by(builder: NetworkBuilder, node: Node, value: LoweredValue, quantizer: Quantizer) -> IntegerStream:
-    """Build the integers that stand for a value.
-
-    Raises:
-        Obstacle: hardware cannot do that.
-    """
+    """Build the integers that stand for a value; raise ``Obstacle`` where hardware cannot do that."""
     if quantizer.falls and not value.quantizes_inside:
         return _falling(builder, node, value, quantizer)
     if quantizer.has_one_grid:

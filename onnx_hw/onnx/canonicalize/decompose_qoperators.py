@@ -56,9 +56,7 @@ class _QOperatorRewriter:
             self.nodes.append(node)
 
     def _quantizer_before(self, node: Node) -> Node | None:
-        """Return the QuantizeLinear whose integers a node bounds, if its scale and the bounds are single constants;
-        else None.
-        """
+        """Return the QuantizeLinear whose integers a node bounds, if scale and bounds are constants; else None."""
         maker = self.makers.get(node.inputs[0])
         if maker is None or facts_of(maker).effect is not Effect.QUANTIZES or len(node.inputs) < 2:
             return None

@@ -151,9 +151,7 @@ class _Folding:
         return constant.astype(np.float64).reshape(-1)
 
     def _channel_axis(self, data: str, rank: int) -> int:
-        """Return the axis of the outputs of the product behind a value and its additions; the last axis without a
-        product.
-        """
+        """Return the output axis of the product behind a value and its additions; the last one without a product."""
         node = self.made.get(self._final(data))
         while node is not None and self._operands(node)[0]:
             node = self.made.get(self._final(self._operands(node)[0]))

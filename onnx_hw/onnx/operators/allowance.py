@@ -91,20 +91,12 @@ def spend(steps: int, *, calls: int = 0, products: int = 0) -> None:
 
 
 def require_steps(steps: int) -> None:
-    """Check that this number of steps is left; they will be spent one after the other.
-
-    Raises:
-        CostExceeded: fewer are left.
-    """
+    """Raise ``CostExceeded`` unless this number of steps is left; they will be spent one after the other."""
     (_CURRENT.get() or Allowance()).require_steps(steps)
 
 
 def hold(shape: tuple[int, ...] | list[int], dtype: Any = np.float64) -> None:
-    """Check the memory that an operator is about to take.
-
-    Raises:
-        CostExceeded: one array of this shape is too large.
-    """
+    """Raise ``CostExceeded`` where an operator is about to take one array of a shape that is too large."""
     size = prod(int(length) for length in shape) * np.dtype(dtype).itemsize
     if size > MAX_VALUE_BYTES:
         lengths = "×".join(f"{int(length):,}" for length in shape)

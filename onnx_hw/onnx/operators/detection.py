@@ -19,11 +19,7 @@ def NonMaxSuppression(
     *,
     center_point_box: int = 0,
 ) -> Array:
-    """Select the best boxes that do not overlap a better one too much.
-
-    Returns:
-        (selected, 3) int64: batch, class and box.
-    """
+    """Select the best boxes that overlap no better one too much: (selected, 3) int64, batch, class and box."""
     most = 0 if max_output_boxes_per_class is None else int(max_output_boxes_per_class.reshape(()))
     overlap = 0.0 if iou_threshold is None else float(iou_threshold.reshape(()))
     least = None if score_threshold is None else float(score_threshold.reshape(()))

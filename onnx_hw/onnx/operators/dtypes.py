@@ -44,11 +44,7 @@ def dtype_of_name(element_type: str) -> np.dtype[Any]:
 
 
 def dtype_of_code(code: int) -> np.dtype[Any]:
-    """Return the dtype of a ``TensorProto.DataType`` number, as ``Cast(to=...)`` writes it.
-
-    Raises:
-        ValueError: there is no such type.
-    """
+    """Return the dtype of a ``TensorProto.DataType`` number; raise ``ValueError`` where there is no such type."""
     if code not in BY_CODE:
         raise ValueError(f"an element type must be one of 1..{max(BY_CODE)}, not {code}")
     return dtype_of_name(BY_CODE[code].name)
@@ -92,9 +88,7 @@ def to_compute_dtype(values: Array, element_type: str) -> Array:
 
 
 def to_model_dtype(values: Any) -> Any:
-    """Convert an array to the dtype in which a model holds it, a sequence element by element; the inverse of
-    ``to_compute_dtype``.
-    """
+    """Convert an array, or each of a sequence, to the dtype in which a model holds it; undoes ``to_compute_dtype``."""
     if isinstance(values, list):
         return [to_model_dtype(value) for value in values]
     if isinstance(values, np.ndarray) and values.dtype in _NAME_OF_NARROW:

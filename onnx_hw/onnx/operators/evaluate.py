@@ -146,11 +146,7 @@ def compute(
 
 
 def _check_cost(operator: OnnxOperator, inputs: Sequence[Any], arguments: dict[str, Any], allowance: Allowance) -> None:
-    """Check that the results, whose types are known beforehand, are not too large; spend the steps of the elements.
-
-    Raises:
-        CostExceeded: they are too large.
-    """
+    """Spend the steps of the results' elements, their types being known; raise ``CostExceeded`` for too large ones."""
     arrays = [x for x in inputs if isinstance(x, np.ndarray)]
     results: Sequence[Any] = ()
     if operator.types is not None and not operator.rule_takes_call:

@@ -164,11 +164,7 @@ def slices(
     axes: Sequence[int] | Array | None,
     steps: Sequence[int] | Array | None,
 ) -> tuple[slice, ...]:
-    """Return one slice per axis.
-
-    Raises:
-        ValueError: lists of different lengths, an axis twice, or a step of zero.
-    """
+    """Return one slice per axis; raise ``ValueError`` for lists of different lengths, an axis twice, a step of 0."""
     count = len(starts)
     which = normal_axes(range(count) if axes is None else axes, len(shape))  # type: ignore[arg-type]
     strides = [1] * count if steps is None else [int(step) for step in steps]

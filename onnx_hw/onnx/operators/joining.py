@@ -88,11 +88,7 @@ def Split_1(
 def part_lengths(
     shape: tuple[int, ...], split: Sequence[int] | Array | None, axis: int, num_outputs: int | None, results: int
 ) -> list[int]:
-    """Return the lengths of the parts.
-
-    Raises:
-        ValueError: they do not add up to the axis, or their number is not that of the outputs.
-    """
+    """Return the lengths of the parts; raise ``ValueError`` unless they are one per output and add up to the axis."""
     total = shape[normal_axis(axis, len(shape))]
     if split is not None and len(split):
         lengths = [int(length) for length in split]
@@ -194,11 +190,7 @@ def Pad_1(x: Array, *, mode: str = "constant", paddings: Ints, value: float = 0.
 
 
 def axis_pads(rank: int, pads: Sequence[int] | Array, axes: Sequence[int] | Array | None) -> list[tuple[int, int]]:
-    """Return the padding before and after every axis.
-
-    Raises:
-        ValueError: the number of pads is not two for each axis.
-    """
+    """Return the padding before and after every axis; raise ``ValueError`` unless each axis has two pads."""
     padded = list(range(rank)) if axes is None else list(normal_axes(axes, rank))  # type: ignore[arg-type]
     if len(pads) != 2 * len(padded):
         raise ValueError(f"pads must have 2 entries for each of {len(padded)} axes, not {len(pads)}")

@@ -150,11 +150,7 @@ def QuickGelu(x: Array, *, alpha: float = 1.7020000219345093) -> Array:
 
 
 def apply_activation(x: Array, activation: str, parameters: Floats) -> Array:
-    """Apply the activation that was fused into another operator.
-
-    Raises:
-        ValueError: the activation is not known.
-    """
+    """Apply the activation that was fused into another operator; raise ``ValueError`` for an unknown one."""
     if activation in ("", "Relu", "Tanh", "Sigmoid"):
         return {"": lambda y: y, "Relu": Relu, "Tanh": Tanh, "Sigmoid": Sigmoid}[activation](x)
     if activation == "LeakyRelu":

@@ -177,11 +177,7 @@ def check_scale(
     axis: int,
     block_size: int,
 ) -> None:
-    """Check that scale and zero point fit a tensor of ``shape``.
-
-    Raises:
-        ValueError: they do not.
-    """
+    """Raise ``ValueError`` unless scale and zero point fit a tensor of ``shape``."""
     if zero_point is not None and _size(zero_point) != _size(scale):
         raise ValueError(f"zero point and scale must have one shape, not {list(zero_point)} and {list(scale)}")
     if _size(scale) == 1 and not block_size:
@@ -198,11 +194,7 @@ def check_scale(
 
 
 def quantized_dtype(zero_point: Array | TensorType | None, output_dtype: int) -> np.dtype[Any]:
-    """Return the zero point's type, else the attribute's, else uint8.
-
-    Raises:
-        ValueError: zero point and attribute differ.
-    """
+    """Return the zero point's type, else the attribute's, else uint8; raise ``ValueError`` where both differ."""
     if zero_point is None:
         return dtype_of_code(output_dtype) if output_dtype else np.dtype(np.uint8)
     if output_dtype and dtype_of_code(output_dtype) != zero_point.dtype:
@@ -211,11 +203,7 @@ def quantized_dtype(zero_point: Array | TensorType | None, output_dtype: int) ->
 
 
 def one_scale(scale: Array | TensorType) -> None:
-    """Check that the scale is one number, as it must be before opset 13.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """Raise ``ValueError`` unless the scale is one number, as it must be before opset 13."""
     if scale.size != 1:
         raise ValueError(f"before opset 13 the scale must be a scalar, not of shape {list(scale.shape)}")
 

@@ -273,11 +273,7 @@ def lookup(domain: str, op_type: str, version: int) -> OnnxOperator | None:
 
 
 def operator_of(node: Node) -> OnnxOperator:
-    """Return the operator that a node means.
-
-    Raises:
-        UserError: the operator, or its version, is not known.
-    """
+    """Return the operator that a node means; raise ``UserError`` where it, or its version, is not known."""
     row = lookup(node.domain, node.op_type, node.version)
     if row is not None:
         return row

@@ -114,11 +114,7 @@ def OptionalHasElement_15(x: Any) -> Array:
 
 
 def _position(position: Array, length: int, most: int) -> int:
-    """Return a position counted from the front.
-
-    Raises:
-        ValueError: it is out of range.
-    """
+    """Return a position counted from the front; raise ``ValueError`` where it is out of range."""
     stated = int(position.reshape(()))
     if not -length <= stated <= most:
         raise ValueError(f"position must be within {-length}..{most}, not {stated}")

@@ -89,11 +89,7 @@ def Transpose(x: Array, *, perm: Ints | None = None) -> Array:
 
 
 def permutation(perm: Ints | None, rank: int) -> tuple[int, ...]:
-    """Return the order of axes.
-
-    Raises:
-        ValueError: not every axis is named exactly once.
-    """
+    """Return the order of axes; raise ``ValueError`` unless every axis is named exactly once."""
     if perm is None:
         return tuple(reversed(range(rank)))
     if sorted(perm) != list(range(rank)):
@@ -142,11 +138,7 @@ def Squeeze(x: Array, axes: Array | None = None) -> Array:
 
 
 def squeezed(shape: tuple[int, ...], axes: Sequence[int] | Array | None) -> tuple[int, ...]:
-    """Return ``shape`` without ``axes``.
-
-    Raises:
-        ValueError: an axis is out of range, or of a length other than 1.
-    """
+    """Return ``shape`` without ``axes``; raise ``ValueError`` for one out of range or of a length other than 1."""
     if axes is None:
         return tuple(length for length in shape if length != 1)
     dropped = normal_axes(axes, len(shape))  # type: ignore[arg-type]
@@ -265,11 +257,7 @@ earlier(SpaceToDepth, since=(1, 13), without=("mode",))
 
 
 def image_axes(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """Return batch, channels, height, width.
-
-    Raises:
-        ValueError: the tensor does not have four axes.
-    """
+    """Return batch, channels, height, width; raise ``ValueError`` unless the tensor has four axes."""
     if len(shape) != 4:
         raise ValueError(f"the input must be (batch, channels, height, width), not {list(shape)}")
     return shape[0], shape[1], shape[2], shape[3]

@@ -94,11 +94,7 @@ def onto_first(x: TensorType, *others: TensorType | None, **_: Any) -> TensorTyp
 
 
 def must_have_axes(x: TensorType, least: int, most: int | None = None) -> None:
-    """Check the number of axes of a tensor.
-
-    Raises:
-        ValueError: it has fewer axes, or more.
-    """
+    """Raise ``ValueError`` for a tensor with fewer axes, or more."""
     if x.ndim < least or (most is not None and x.ndim > most):
         expected = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
         raise ValueError(f"the data must have {expected} axes, not the shape {list(x.shape)}")
@@ -121,11 +117,7 @@ def broadcast_bool(*inputs: TensorType, **_: Any) -> TensorType:
 
 
 def same_dtype(*inputs: TensorType | None) -> np.dtype[Any]:
-    """Return the one element type of all inputs (omitted ones left out).
-
-    Raises:
-        ValueError: they differ.
-    """
+    """Return the one element type of all inputs, omitted ones left out; raise ``ValueError`` where they differ."""
     dtypes = [x.dtype for x in inputs if x is not None]
     for dtype in dtypes[1:]:
         if dtype != dtypes[0]:
@@ -153,22 +145,14 @@ def broadcast_shape(*inputs: TensorType) -> tuple[int, ...]:
 
 
 def normal_axis(axis: int, rank: int) -> int:
-    """Return the axis counted from the front.
-
-    Raises:
-        ValueError: it is outside ``-rank .. rank - 1``.
-    """
+    """Return the axis counted from the front; raise ``ValueError`` outside ``-rank .. rank - 1``."""
     if not -rank <= axis < rank:
         raise ValueError(f"axis must be within {-rank}..{rank - 1}, not {axis}")
     return axis % rank
 
 
 def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Return the axes counted from the front, in their order.
-
-    Raises:
-        ValueError: one is out of range, or occurs twice.
-    """
+    """Return axes counted from the front, in their order; raise ``ValueError`` out of range, or for one twice."""
     result = tuple(normal_axis(int(axis), rank) for axis in axes)
     if len(set(result)) != len(result):
         raise ValueError(f"axes must be distinct, not {list(axes)}")

@@ -169,9 +169,7 @@ def _check_padding(padding: np.ndarray, element: ElementType, where: str, findin
 
 
 def _typed(values: Any, element: ElementType, count: int, where: str, findings: Findings) -> np.ndarray | None:
-    """Decode a typed field: one value per entry, but 4- and 2-bit types are packed into bytes, complex in two
-    entries.
-    """
+    """Decode a typed field: one value an entry, but 4- and 2-bit types packed in bytes, complex in two entries."""
     per_entry = 8 // element.bits if element.bits in (2, 4) else 1
     complex_parts = 2 if element.dtype.kind == "c" else 1
     needed = -(-count // per_entry) * complex_parts

@@ -60,9 +60,7 @@ def delayed(bits: int, cycles: int) -> Demand:
 
 
 def copied(bits: int, width: int) -> Demand:
-    """Return the demand of a control of some bits one cycle later, in a copy for each part of a word of
-    ``width`` bits.
-    """
+    """Return the demand of a control of some bits a cycle later, copied for each part of a word of ``width`` bits."""
     return delayed(bits, 1).copied(-(-width // BITS_PER_COPY))
 
 
@@ -140,16 +138,12 @@ def engine(
 
 
 def decoded(values: Iterable[int], index: int) -> Demand:
-    """Return the demand of a register with a function of the current operation's turn; ``bits`` are those of
-    the turn.
-    """
+    """Return the demand of a register with a function of the current turn, whose bits are ``bits``."""
     return select(values, index) + Demand.of(Register(changing(values)))
 
 
 def select(values: Iterable[int], index: int) -> Demand:
-    """Return the demand of a choice of one of some constants: a test for each but the most frequent, and gates behind
-    them.
-    """
+    """Return the demand of a choice of constants: a test for each but the most frequent, and gates behind them."""
     times = Counter(values)
     odd = times.total() - max(times.values())
     if not odd:
@@ -158,9 +152,7 @@ def select(values: Iterable[int], index: int) -> Demand:
 
 
 def shared_buffer(span: int, *steps: Iterable[int]) -> Demand:
-    """Return the demand of two counters that differ from 0 by up to ``span``; ``steps`` are those by which the reader
-    moves each.
-    """
+    """Return the demand of two counters that differ by up to ``span``; the reader moves each by ``steps``."""
     bits = span.bit_length() + 1
     gates = sum(changing([0, *step]) for step in steps)
     return 2 * (added(bits) + Demand.of(LogicFunction(4, 1))) + Demand.of(LogicFunction(2, gates))

@@ -67,9 +67,7 @@ def _tables(plan: RearrangePlan, address: int) -> Demand:
 
 
 def _addresses(plan: RearrangePlan, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], address: int) -> Demand:
-    """Return the demand of each port's address: where the frame begins, and a number of each loop; equal parts are
-    added once.
-    """
+    """Return the demand of each port's address: the frame's begin, and a number of each loop; equal parts once."""
 
     def low(numbers: np.ndarray) -> int:
         """Return the lowest bit that is 1 in any of the numbers."""

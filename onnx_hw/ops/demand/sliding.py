@@ -77,9 +77,7 @@ class Fetch:
 def sliding_demand(fetch: Fetch, wide: Sliding, image: Order) -> Demand:
     """Return the demand of both engines, the rings, and the registers up to the elements of a beat.
 
-    Args:
-        wide: how the windows of a beat slide over the pixel groups of the image.
-        image: the beats that come.
+    The windows of a beat slide over the pixel groups of the image as ``wide``; ``image`` are the beats that come.
     """
     per_pixel, address = image.groups, counted(fetch.ring)
     rows, columns = wide.output
@@ -197,9 +195,7 @@ def _table(fetch: Fetch, depends: tuple[int, ...], words: int) -> Demand:
 
 
 def _depends(words: np.ndarray, used: np.ndarray) -> dict[bytes, int]:
-    """Return, for each bit that changes, of how many bits of the address it is a function; bits that agree
-    count once.
-    """
+    """Return, for each bit that changes, of how many address bits it is a function; bits that agree count once."""
     places = np.flatnonzero(used)
     if not places.size:  # a group behind the last element of every window
         return {}

@@ -44,9 +44,7 @@ def product_demand(a: Int, b: Int, *, in_logic: bool) -> Demand:
 
 
 def known_products_demand(bits: int, constants: np.ndarray) -> Demand:
-    """Return the demand of products by known integers: an adder for each digit beyond the first; one more where all are
-    negative.
-    """
+    """Return the demand of products by known integers: an adder per digit but one; one more if all are negative."""
     total = 0
     for constant, count in zip(*np.unique(constants, return_counts=True), strict=True):
         digits = signed_digits(int(constant))

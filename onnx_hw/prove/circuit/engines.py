@@ -113,9 +113,7 @@ class GateEngine:
         self.simulator = simulator
 
     def run(self, stimulus: Stimulus) -> Recording:
-        """Run from power-up, or with a false start from a reset; return the first run that differs from the others, if
-        any.
-        """
+        """Run from power-up, or a false start from a reset; return the first run that differs from others, if any."""
         from onnx_hw_sim.circuit import Recording
         from onnx_hw_sim.gates.simulator import RUNS, Pattern, Start, StreamPlan
 

@@ -93,11 +93,7 @@ def prove(
     *,
     progress: Callable[[str], None] = lambda fact: None,
 ) -> GateLevel:
-    """Simulate the netlist of a build, unless that was done; only agreement is stored.
-
-    Raises:
-        NotSimulated: as ``simulate``.
-    """
+    """Simulate the netlist of a build, unless that was done; only agreement is stored. Raise as ``simulate``."""
     from onnx_hw_sim.gates.simulator import fingerprint
 
     results: list[GateLevel] = []

@@ -128,9 +128,7 @@ class GateLevelBench:
         return GateLevelComparison(values, tokens, wrong, first)
 
     def _compare(self, edge: Edge, start: Start, seen: Tokens) -> tuple[NetlistDifference | None, tuple[int, int, int]]:
-        """Compare one output; return its first difference, and (values, tokens) compared and how many of both are
-        wrong.
-        """
+        """Compare one output; return its first difference, and (values, tokens) compared, and those that are wrong."""
         beats = edge.order.to_beats(self.values[start.frames][edge.tensor])
         # Of the frame that never comes, padding alone may leave: what any frame begins with.
         beats = np.concatenate([beats, beats[: edge.beats]])

@@ -152,9 +152,7 @@ class FrameComparison:
         return UserError(problem, exit_code=ExitCode.MISMATCH)
 
     def _spelled(self, name: str) -> str:
-        """Name a value in the words of the user's model; an inserted quantizer is named like the value that it
-        quantizes.
-        """
+        """Name a value in the words of the user's model; an inserted quantizer is named like what it quantizes."""
         node = self.producers.get(name)
         if node is None or node.where or not _is_rounding(node):
             return f"`{name}`"

@@ -130,12 +130,7 @@ class SegmentRun:
 
 
 def run_in_segments(model: Model, frame: Mapping[str, Any], known: Mapping[str, np.ndarray]) -> SegmentRun:
-    """Run a model in its own types.
-
-    Args:
-        frame: inputs of the graph.
-        known: values that golden knows, by name.
-    """
+    """Run a model in its own types; ``frame`` holds its inputs, ``known`` the values that golden knows, by name."""
     computed: dict[str, np.ndarray] = {}
     inner: dict[str, np.ndarray] = {}
 
@@ -152,11 +147,7 @@ def run_in_segments(model: Model, frame: Mapping[str, Any], known: Mapping[str, 
 
 
 def evaluate_in_double(model: Model, frame: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the graph's outputs in double precision.
-
-    Args:
-        frame: inputs of the graph.
-    """
+    """Return the graph's outputs in double precision; ``frame`` holds its inputs."""
     feeds = {name: _wide(value) for name, value in check_feeds(model.graph, frame).items()}
     return evaluate(_widened(model.graph), feeds, [value.name for value in model.graph.outputs])
 

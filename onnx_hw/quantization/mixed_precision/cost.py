@@ -40,13 +40,7 @@ def memory_luts(bits: float) -> float:
 
 
 def estimate_costs(graph: Graph, points: Collection[str], widths: Collection[int]) -> dict[TensorKey, dict[int, float]]:
-    """Return the cost of every point and of all weights, by bits.
-
-    Args:
-        graph: float32 graph, with the shapes of its values.
-        points: names of the values that get integers.
-        widths: widths, in bits.
-    """
+    """Return the cost of every point and of all weights of a float32 graph with shapes, by ``widths``, in bits."""
     products = weighted_products(graph)
     macs = {node.label: macs_of(node, graph) or 0 for node, _ in products}
     total = max(1, sum(macs.values()))

@@ -14,12 +14,7 @@ MAX_TENSORS = 10
 
 
 def describe_reference(compared: TensorComparison, lost: Sequence[TensorLoss] = ()) -> Reference:
-    """Return the section.
-
-    Args:
-        compared: comparison of golden with the reference and with the float model.
-        lost: losses by tensor, the greatest first.
-    """
+    """Return the section; ``lost`` are losses by tensor, the greatest first."""
     agreement, fidelity = compared.agreement, compared.fidelity
     float_model = None
     if fidelity is not None:

@@ -114,13 +114,7 @@ def describe_serial(design: Design) -> Serial | None:
 
 
 def describe_plan(design: Design, request: ScheduleRequest, proof: Proof | None = None) -> DesignSection:
-    """Return the section about the plan, with predicted cycles, and the fill of the FIFOs in the simulation.
-
-    Args:
-        design: the design.
-        request: request to the scheduler.
-        proof: the simulation; None before it.
-    """
+    """Return the section about the plan, with predicted cycles and, behind a proof, the fill of the FIFOs."""
     prediction = Frames(design).times(FRAMES_AHEAD, interval=0)
     fills: dict[str, int] = {}
     for run in proof.runs if proof else ():

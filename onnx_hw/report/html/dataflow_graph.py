@@ -61,12 +61,7 @@ class DataflowGraph:
 
 
 def dataflow_graph(design: DesignSection, io: tuple[PortSection, ...]) -> DataflowGraph:
-    """Return the graph of a design.
-
-    Args:
-        design: the section about the plan.
-        io: the streams into and out of the circuit.
-    """
+    """Return the graph of a design with ``io``, the streams into and out of the circuit."""
     fifos, ports = {fifo.edge: fifo for fifo in design.fifos}, {port.tensor: port for port in io if port.tensor}
     produced = {tensor for core in design.nodes for tensor in core.outputs}
     consumed = {tensor for core in design.nodes for tensor in core.inputs}

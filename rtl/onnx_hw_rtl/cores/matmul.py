@@ -139,9 +139,7 @@ class MatMul(Core):
         return copies(m, x4, -(-self.out_lanes // RESULTS_PER_VECTOR_COPY), "vector")
 
     def _replayed(self, m: Module, engine: Engine, takes: Value, x: Value) -> Value:
-        """Return the beat of the vector that was stored last at the current operation's place, in stage 2; x is stored
-        there.
-        """
+        """Return the vector's beat stored last at the operation's place, in stage 2, where x is stored."""
         slot = engine.decode(lambda turn: turn["beat"], range(max(2, self.beats)), "beat")
         control = Cat(Mux(ResetSignal(allow_reset_less=True), 0, takes), slot)
         parts = memory_parts(len(x), self.beats)

@@ -189,9 +189,7 @@ class Rearrange(Core):
         return m
 
     def _needs_nothing(self, turn: Turn, needed: Sequence[int]) -> Any:
-        """Return the condition that a turn comes before the first one that reads anything; it waits for no frame
-        either.
-        """
+        """Return the condition that a turn comes before the first one that reads; it waits for no frame either."""
         return turn["outer"] < sum(count == 0 for count in needed)
 
     # ---- the data path --------------------------------------------------------------------------------------------
@@ -223,11 +221,7 @@ class Rearrange(Core):
         return lanes
 
     def _lane(self, m: Module, lane: int, port: RingReader, word: Value, select: tuple[Value, Sequence[int]]) -> Value:
-        """Return the element that the pattern names, in stage 7.
-
-        Args:
-            select: a number, and the stored lane that each number stands for.
-        """
+        """Return the element that the pattern names, in stage 7; ``select`` has the stored lane of each number."""
         number, stands_for = select
         at = {taken: place * self.bits for place, taken in enumerate(port.stored)}
         elements = [

@@ -233,9 +233,7 @@ class SlidingBuffer:
         return corner
 
     def _index(self) -> Value:
-        """Return the number of the window's beat in stage 0: the inner loops side by side, the innermost in the lowest
-        bits.
-        """
+        """Return the number of the window's beat in stage 0: loops side by side, the innermost in the lowest bits."""
 
         def place(name: str) -> Signal:
             return self.reader.decode(lambda turn: turn[name], range(max(2, self.inner[name])), name)

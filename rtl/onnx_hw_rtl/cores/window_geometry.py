@@ -71,9 +71,7 @@ class PixelGroups:
     out_pixels: int
 
     def _columns(self) -> list[int]:
-        """Return the column of each window's elements, counted from the first image column of the first window in the
-        row.
-        """
+        """Return the column of each window's elements, from the first image column of a row's first window on."""
         steps, taps = self.geometry.strides[1], range(self.geometry.kernel[1])
         at = [p * steps + tap * self.geometry.dilations[1] for p in range(self.out_pixels) for tap in taps]
         return [column - self.geometry.pads[1] for column in at]
@@ -128,9 +126,7 @@ class PixelGroups:
 
 
 def side_by_side(places: Iterable[Place | None]) -> list[Place]:
-    """Return the places of a beat: an arbitrary place for an unused lane between others, no entry for unused lanes at
-    the end.
-    """
+    """Return the places of a beat: any place for an unused lane between others, no entry for those at the end."""
     lanes = list(places)
     while lanes and lanes[-1] is None:
         lanes.pop()

@@ -164,9 +164,7 @@ class BeatsFromBytes(Component):
     def _take_apart(self, m: Module, chunk: Signal, come: Signal, free: Signal, ends: Signal) -> Value:
         """Drive ``chunk`` with the next one, and ``come``; return the number of chunks that are left of a byte.
 
-        Args:
-            free: a chunk has room.
-            ends: this chunk is the last one of a frame.
+        A chunk has room where ``free``; it is the last one of a frame where ``ends``.
         """
         size = len(chunk)
         if size == _BYTE:

@@ -178,9 +178,7 @@ class Engine:
         return lambda turn: reduce(operator.and_, (turn[name] == self.loops[name] - 1 for name in names), 1)
 
     def _fire_with_one_input(self, go_next: Value, pops: Sequence[tuple[Any, Callable[[Turn], Any]]]) -> None:
-        """Fire with one input. Every ``ready`` is a flip-flop: high exactly if the operation pops there and has its
-        credits.
-        """
+        """Fire with one input: each ``ready`` is a flip-flop, high if the operation pops there and has its credits."""
         m = self.m
         pops_next: Value = Const(0, 1)
         fires: Value = Const(0, 1)

@@ -54,9 +54,7 @@ def signature(lanes: int, bits: int, signed: bool = True) -> stream.Signature:
 
 
 def groups_of(count: int, size: int) -> int:
-    """Return the number of groups of ``size`` neighbours: channels of a pixel or pixels of a row. The last may be
-    smaller.
-    """
+    """Return the number of groups of ``size`` neighbours, channels or pixels; the last group may be smaller."""
     return -(-count // size)
 
 

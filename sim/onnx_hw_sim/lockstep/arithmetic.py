@@ -59,11 +59,7 @@ class CellOperands:
 
 
 def results(cell: WordCell, of: Words) -> list[str]:
-    """Return the words of a cell's output.
-
-    Raises:
-        UnsupportedCircuit: the kind of cell is not known here.
-    """
+    """Return the words of a cell's output; raise ``UnsupportedCircuit`` for an unknown kind of cell."""
     compute = _KINDS.get(cell.kind)
     if compute is None:
         raise UnsupportedCircuit(f"a cell {cell.kind} is not known")

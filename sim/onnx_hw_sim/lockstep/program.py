@@ -71,11 +71,7 @@ class WordPlacement:
 
 
 def program(netlist: WordNetlist, bench: Bench) -> LockstepSources:
-    """Write the C++ that simulates a cycle.
-
-    Raises:
-        UnsupportedCircuit: a cell is not known here, or cells wait for each other.
-    """
+    """Write the C++ of a cycle; raise ``UnsupportedCircuit`` for an unknown cell, or cells that wait for each other."""
     cycle = steps_of(netlist)
     ordered = order(cycle.steps)
     parts = [ordered.steps[k : k + STEPS_PER_FUNCTION] for k in range(0, len(ordered.steps), STEPS_PER_FUNCTION)]
@@ -124,9 +120,7 @@ def _function(name: str, lines: Sequence[str]) -> str:
 
 
 def _tables(memories: Sequence[MemoryStep]) -> tuple[np.ndarray, list[int]]:
-    """Return the contents of all memories one after the other, and where each begins; zeros of written memories are
-    left out.
-    """
+    """Return the contents of all memories in a row, without zeros of written ones, and where each begins."""
     found, places, at = [np.zeros(1, np.uint32)], [], 1
     for memory in memories:
         places.append(at)

@@ -73,11 +73,7 @@ class LockstepSimulator(NativeSimulator):
         return cls(circuit, build_lockstep(circuit, folder.resolve(), jobs=jobs, on_first_run=on_first_run))
 
     def run(self, stimulus: Stimulus) -> Recording:
-        """Simulate one run from reset.
-
-        Raises:
-            ValueError: the stimulus does not fit the circuit.
-        """
+        """Simulate one run from reset; raise ``ValueError`` where the stimulus does not fit the circuit."""
         return self.run_together([stimulus])[0]
 
     def run_together(self, stimuli: Sequence[Stimulus]) -> list[Recording]:

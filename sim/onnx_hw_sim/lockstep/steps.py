@@ -79,11 +79,7 @@ class Cycle:
 
 
 def steps_of(netlist: WordNetlist) -> Cycle:
-    """Return all steps of a circuit, which has one clock, ``clk``.
-
-    Raises:
-        UnsupportedCircuit: a cell is not known here, or the circuit has another clock.
-    """
+    """Return all steps of a circuit; raise ``UnsupportedCircuit`` for an unknown cell, or a clock besides ``clk``."""
     cycle = Cycle(outputs=dict(netlist.outputs))
     of = cycle.of
     for name, bits in netlist.inputs.items():

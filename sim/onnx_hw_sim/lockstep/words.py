@@ -73,9 +73,7 @@ class Words:
         return text if shift + length == kept else f"({text} & {mask(length):#x}u)"
 
     def _runs(self, bits: Sequence[Bit]) -> Iterator[tuple[tuple[int, int] | str, int, bool]]:
-        """Yield runs of neighbours in a driver: (driver and offset, or a constant; length; whether one bit is
-        repeated).
-        """
+        """Yield runs of neighbours: (driver and offset, or a constant; length; whether one bit is repeated)."""
         k, owner = 0, self._owner
         while k < len(bits):
             begin, bit = k, bits[k]
