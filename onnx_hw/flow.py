@@ -48,6 +48,7 @@ from onnx_hw.quantization.quantize import Quantized, prepare_model, quantize_mod
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.ranges.calibrate import RangeSource, SampleRanges
 from onnx_hw.quantization.scheme import Scheme
+from onnx_hw.quantization.suggest_cut import suggest_cut
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw.runtime.listener import NULL_LISTENER, Listener
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, ReadOptions, SimulationEngine
@@ -71,6 +72,7 @@ def read(path: str | Path, reading: ReadOptions | None = None) -> ReadModel:
         lenient=reading.lenient,
         newer=reading.newer,
         dimensions=reading.dimensions,
+        cut_at=reading.cut_at,
     )
     return ReadModel.of(replace(infer(model), name=Path(path).stem))
 
@@ -106,7 +108,8 @@ def quantized(model: ReadModel, ranges: RangeSource | None, scheme: Scheme | Non
         ranges: where the ranges of values without integers come from, such as ``SampleRanges``; None for nowhere.
         scheme: of their integers; None for the usual one.
     """
-    return quantize_model(prepare_model(model.frame.model), ranges, scheme)
+    with suggest_cut(model.frame.model):
+        return quantize_model(prepare_model(model.frame.model), ranges, scheme)
 
 
 def schedule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from onnx_hw.api.model_source import AnyModel, ModelSource, model_source
 from onnx_hw.api.notes import warn_of
 from onnx_hw.api.quantize import read_source
 from onnx_hw.api.quantized_model import QuantizedModel
-from onnx_hw.api.requests import GivenSamples, quantize_options
+from onnx_hw.api.requests import GivenSamples, quantize_options, read_options
 from onnx_hw.cli.terminal import Terminal
 from onnx_hw.commands.build import Build, clamp_stages
 from onnx_hw.commands.build import build as build_in_folder
@@ -52,6 +52,7 @@ def build(
     gate_level: bool = True,
     waves: bool = False,
     store: str | os.PathLike[str] | None = None,
+    cut_at: str | Sequence[str] = (),
     dimensions: Mapping[str, int] | None = None,
     strict: bool = False,
     lenient: bool = False,
@@ -91,6 +92,8 @@ def build(
         gate_level: whether the netlist of the chip is simulated, too.
         waves: whether the circuit's first cycles are written as a waveform.
         store: folder of results that builds share; None for the user's.
+        cut_at: names of tensors that become the outputs: only the part of the model that they need is built. A text may
+            hold several names, with commas between them.
         dimensions: sizes for symbolic dimensions, by name.
         strict: refuse what the ONNX specification only advises against.
         lenient: accept faults of known exporters.
@@ -106,7 +109,7 @@ def build(
             came; a program that is missing or fails is a ``UserError``, too, and so is a clock or a rate that was
             asked for and is missed.
     """
-    reading = ReadOptions(dimensions=dimensions or {}, strict=strict, lenient=lenient, newer=newer)
+    reading = read_options(cut_at, dimensions, strict=strict, lenient=lenient, newer=newer)
     quantizing = quantize_options(bits, precision, sqnr, accuracy_loss, output_kind)
     if isinstance(model, QuantizedModel):
         _refuse_twice(quantizing, reading, calibration, example_inputs)
@@ -192,7 +195,7 @@ def _material(options: BuildOptions, source: ModelSource, **samples: GivenSample
 def _checked(source: ModelSource, reading: ReadOptions, arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return samples in the dtypes and shapes of the model's inputs, with their labels, by option and name."""
     model = read_source(source, reading)
-    classes = classes_of(model.frame.model.graph.outputs)
+    classes = classes_of(model.frame.model) or None
     checked: dict[str, dict[str, Any]] = {}
     problems: list[Problem] = []
     for name, given in arrays.items():

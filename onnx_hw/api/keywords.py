@@ -14,7 +14,7 @@ NAMES = {"clock": "clock_mhz", "dim": "dimensions"}
 """Keywords by option, where they differ in more than hyphens."""
 
 _WORDS = """
-accuracy-loss bits board calibration clock dim folding fps inputs lenient multipliers newer no-gate-level out
+accuracy-loss bits board calibration clock cut-at dim folding fps inputs lenient multipliers newer no-gate-level out
 output-kind precision random-calibration seed sqnr stop-after store strict waves
 """
 OPTIONS = frozenset(_WORDS.split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ from onnx_hw.api.keywords import errors_in_keywords
 from onnx_hw.api.model_source import AnyModel, ModelSource, model_source
 from onnx_hw.api.notes import warn_of
 from onnx_hw.api.quantized_model import QuantizedModel
-from onnx_hw.api.requests import GivenSamples, quantize_options
+from onnx_hw.api.requests import GivenSamples, quantize_options, read_options
 from onnx_hw.commands.stage_messages import quantization_warnings
 from onnx_hw.onnx.canonicalize.unbatch import ReadModel
 from onnx_hw.quantization.quantize import prepare_model, quantize_model
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.quantization.scheme import DEFAULT
 from onnx_hw.quantization.scheme_from_options import scheme_from_options
+from onnx_hw.quantization.suggest_cut import suggest_cut
 from onnx_hw.runtime.options import OutputKind, ReadOptions
 from onnx_hw.samples.frames import SampleSource, input_data
 
@@ -35,6 +36,7 @@ def quantize(
     accuracy_loss: float | None = None,
     output_kind: OutputKind | str | None = None,
     example_inputs: Any = None,
+    cut_at: str | Sequence[str] = (),
     dimensions: Mapping[str, int] | None = None,
     strict: bool = False,
     lenient: bool = False,
@@ -56,6 +58,8 @@ def quantize(
         output_kind: outputs of the hardware for a float model, ``"accumulators"`` (the default) or ``"int8"``.
         example_inputs: for a torch module: a tensor or an array of the shape of one frame, a tuple of them, or a
             dictionary of them by argument of ``forward``.
+        cut_at: names of tensors that become the outputs: only the part of the model that they need is built. A text may
+            hold several names, with commas between them.
         dimensions: sizes for symbolic dimensions, by name.
         strict: refuse what the ONNX specification only advises against.
         lenient: accept faults of known exporters.
@@ -64,7 +68,7 @@ def quantize(
     Raises:
         UserError: everything that is wrong with the model, the samples or the options.
     """
-    reading = ReadOptions(dimensions=dimensions or {}, strict=strict, lenient=lenient, newer=newer)
+    reading = read_options(cut_at, dimensions, strict=strict, lenient=lenient, newer=newer)
     quantizing = quantize_options(bits, precision, sqnr, accuracy_loss, output_kind)
     scheme = scheme_from_options(quantizing)
     source = model_source(model, example_inputs)
@@ -75,7 +79,8 @@ def quantize(
     ranges = None
     if data.calibration is not None:
         ranges = SampleRanges(data.calibration, (scheme or DEFAULT).ranges, data.calibration_labels)
-    quantized = quantize_model(prepare_model(read.frame.model), ranges, scheme)
+    with suggest_cut(read.frame.model):
+        quantized = quantize_model(prepare_model(read.frame.model), ranges, scheme)
     calibrated = data.calibration is not None
     warn_of(quantization_warnings(read.frame.model, quantized, scheme, calibrated=calibrated))
     return QuantizedModel(quantized.network, read, source, samples, quantizing, reading)

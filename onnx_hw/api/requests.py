@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
 from onnx_hw.messages.errors import user_error
-from onnx_hw.runtime.options import OutputKind, QuantizeOptions
+from onnx_hw.runtime.options import OutputKind, QuantizeOptions, ReadOptions
 
 GivenSamples: TypeAlias = "Mapping[str, ArrayLike] | ArrayLike | str | os.PathLike[str]"
 """Samples of a Python caller: arrays by graph input, the array of the only input, or the path of a file or folder."""
 
 KINDS = ("weights", "data")
 """Kinds of integers whose bits can be set apart."""
+
+
+def read_options(
+    cut_at: str | Sequence[str], dimensions: Mapping[str, int] | None, *, strict: bool, lenient: bool, newer: bool
+) -> ReadOptions:
+    """Return the options of reading.
+
+    Args:
+        cut_at: names of tensors, or one text of names with commas between them.
+        dimensions: sizes by dimension name; None for none.
+        strict, lenient, newer: as in ``ReadOptions``.
+
+    Raises:
+        UserError: a name is not a text.
+    """
+    names = (cut_at,) if isinstance(cut_at, str) else tuple(cut_at)
+    if not all(isinstance(name, str) for name in names):
+        message = f"`cut_at` must be names of tensors, not {cut_at!r}"
+        raise user_error("argument", message, where="cut_at", hint='cut_at="name", or cut_at=["a", "b"]')
+    return ReadOptions(dimensions=dimensions or {}, strict=strict, lenient=lenient, newer=newer, cut_at=names)
 
 
 def quantize_options(

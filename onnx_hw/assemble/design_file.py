@@ -36,7 +36,7 @@ class KeptDesign:
         design: the design.
         inputs: inputs of the model as written.
         batch: number of frames in a sample of the model as written.
-        classes: number of classes of the first output; None where it is unknown.
+        classes: number of classes of the first output; None where it is unknown, 0 where it has none.
     """
 
     version: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,11 @@ def check(
 
     found = check_file(model, **asdict(reading))
     checked, obstacle = CheckResult(found), None
-    if found.verdict == "accepted" and not onnx_only:
+    if found.valid and not onnx_only:
         from onnx_hw.flow import check_hardware
 
         obstacle = check_hardware(BuildOptions(model=model, reading=reading, **fields))
-        checked = replace(checked, obstacles=obstacle.problems if obstacle else ())
+        checked = checked.with_hardware(obstacle)
     terminal = session.terminal
     if as_json:
         terminal.data(checked.to_json())

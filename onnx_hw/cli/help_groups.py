@@ -20,7 +20,7 @@ COMMAND_GROUPS: Mapping[str, tuple[str, ...]] = {
 """Commands by the heading below which they are listed."""
 
 OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Model": ("--board", "--chip", "--fits", "--onnx-only", "--dim", "--strict", "--lenient", "--newer"),
+    "Model": ("--board", "--chip", "--fits", "--onnx-only", "--cut-at", "--dim", "--strict", "--lenient", "--newer"),
     "Samples": ("--inputs", "--calibration", "--random-calibration", "--frames", "--resize"),
     "Integers": ("--bits", "--precision", "--sqnr", "--accuracy-loss", "--output-kind"),
     "Speed and size": ("--fps", "--multipliers", "--clock", "--folding"),

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from onnx_hw.cli.arguments import FILE
 from onnx_hw.runtime.options import MOST_DB, OutputKind, QuantizeOptions, ReadOptions
@@ -60,9 +61,25 @@ def dimension_sizes(context: click.Context, parameter: click.Parameter, given: t
     return sizes
 
 
+def complete_tensors(context: click.Context, _option: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the tensors of the model whose names begin like the last name of ``a,b``, as completions for a shell."""
+    from onnx_hw.messages.errors import UserError
+    from onnx_hw.onnx.load.read import read
+
+    before, comma, begun = incomplete.rpartition(",")
+    try:
+        nodes = read(context.params["model"], lenient=True).graph.nodes
+    except (KeyError, UserError):
+        return []
+    names = (name for node in nodes for name in node.outputs if name.startswith(begun) and name)
+    return [CompletionItem(before + comma + name) for name in names]
+
+
 READING = gathered(
     "reading",
     ReadOptions,
+    click.option("--cut-at", multiple=True, metavar="TENSOR,...", shell_complete=complete_tensors,
+        help="Build only the part of MODEL up to these tensors, which become its outputs."),
     click.option("--dim", "dimensions", multiple=True, callback=dimension_sizes, metavar="NAME=N",
         help="Set a symbolic dimension; may be given several times."),
     click.option("--strict", is_flag=True,

@@ -59,6 +59,7 @@ from onnx_hw.quantization.ranges.calibrate import RangeSource, SampleRanges
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from onnx_hw.quantization.scheme import DEFAULT
 from onnx_hw.quantization.scheme_from_options import format_precision_file, scheme_from_options
+from onnx_hw.quantization.suggest_cut import suggest_cut
 from onnx_hw.report import proof_chain
 from onnx_hw.report.accuracy import Accuracy
 from onnx_hw.report.collect import sections
@@ -131,7 +132,8 @@ class BuildState:
     @one_blas_thread()
     def quantize(self) -> None:
         recorder, scheme = self.recorder, scheme_from_options(self.options.quantizing)
-        prepared = self.prepared = prepare_model(self.model)
+        with suggest_cut(self.model):
+            prepared = self.prepared = prepare_model(self.model)
         if not prepared.brings:
             with self._widths_that_fit():
                 refuse_too_large(prepared, scheme, self.options.board, self.options.scheduling)
@@ -142,7 +144,8 @@ class BuildState:
         ranges: RangeSource | None = None if data is None else SampleRanges(data, (scheme or DEFAULT).ranges, labels)
         if self.origin is ScaleOrigin.ASSUMED:
             ranges = assume_ranges
-        made = quantize_model(prepared, ranges, scheme)
+        with suggest_cut(self.model):
+            made = quantize_model(prepared, ranges, scheme)
         calibrated = self.options.calibration is not None or self.options.random_calibration
         self.warn(quantization_warnings(self.model, made, scheme, calibrated=calibrated))
         if made.widths is not None:
@@ -200,7 +203,7 @@ class BuildState:
             self.design = flow.schedule(self.network, self.options.board, request)
         chosen = {node.name: self.design.foldings[node.name] for node in insert_forks(self.network).nodes}
         self.folder.write("design.txt", f"{self.design!r}\n")
-        classes = classes_of(self.model.graph.outputs)
+        classes = classes_of(self.model)
         write_design(
             self.folder, self.recorder.record_file, self.design, self.options.board, self.inputs, self.batch, classes
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from onnx_hw import flow
@@ -16,9 +17,8 @@ from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import Evaluator, RunOptions, SimulationEngine
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.samples.frames import by_reference
+from onnx_hw.samples.frames import SampleTypes, by_reference
 from onnx_hw.samples.outputs import Outputs
-from onnx_hw.samples.read_samples import read_samples
 
 NETWORK = (Stage.READ, Stage.QUANTIZE)
 SCHEDULED = (*NETWORK, Stage.SCHEDULE)
@@ -64,7 +64,8 @@ def _by_reference(options: RunOptions, progress: Progress) -> Outputs:
     """Compute the outputs by the model as written. It need not be possible in a circuit; a batch stays a batch."""
     find_board(options.board)
     model = flow.read(options.model, options.reading)
-    given = read_samples(options.inputs, model.graph.inputs, frames_of_a_sample=model.frame.batch)
+    types = SampleTypes.of(model)
+    given = replace(types, classes=0 if types.classes == 0 else None).samples(options.inputs, "inputs")
     for message, hint in given.notes:
         progress.warn(message, hint)
     return Outputs(by_reference(model, given.arrays), given.labels)

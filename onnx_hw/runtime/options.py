@@ -60,12 +60,14 @@ class ReadOptions:
         strict: refuse what the specification only advises against.
         lenient: accept what exporters are known to get wrong.
         newer: try also versions of ONNX that are newer than onnx-hw.
+        cut_at: tensors that become the outputs: what they do not need is left out. Empty for the whole model.
     """
 
     dimensions: Mapping[str, int] = field(default_factory=dict)
     strict: bool = False
     lenient: bool = False
     newer: bool = False
+    cut_at: tuple[str, ...] = ()
 
 
 class OutputKind(StrEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
@@ -42,6 +42,13 @@ SampleSource = Path | Mapping[str, ArrayLike] | ArrayLike
 """Samples of a caller: a file or folder, arrays by graph input, or the array of the only input."""
 
 
+WITHOUT_CLASSES: Note = (
+    "the labels are left out: the model is cut at values that are no scores of its classes",
+    "cut it at the scores, to compare them with labels",
+)
+"""Note that a part of a model has labels, and no output to compare with them."""
+
+
 @dataclass(frozen=True)
 class SampleTypes:
     """Facts of a model that samples are checked against.
@@ -49,7 +56,7 @@ class SampleTypes:
     Attributes:
         inputs: inputs of the model as written.
         batch: number of frames in a sample of the model as written.
-        classes: number of classes of the first output; None where it is unknown.
+        classes: number of classes of the first output; None where it is unknown, 0 where it has none.
     """
 
     inputs: tuple[Value, ...]
@@ -59,7 +66,7 @@ class SampleTypes:
     @classmethod
     def of(cls, model: ReadModel) -> SampleTypes:
         """Return the facts of a model."""
-        return cls(model.graph.inputs, model.frame.batch, classes_of(model.frame.model.graph.outputs))
+        return cls(model.graph.inputs, model.frame.batch, classes_of(model.frame.model))
 
     def samples(self, given: SampleSource, source: str) -> Samples:
         """Return the samples of a file, a folder or arrays.
@@ -70,9 +77,14 @@ class SampleTypes:
         Raises:
             UserError: they do not fit; see ``check_samples`` and ``read_samples``.
         """
+        classes = self.classes or None
         if isinstance(given, Path):
-            return read_samples(given, self.inputs, frames_of_a_sample=self.batch, classes=self.classes)
-        return check_samples(given, self.inputs, frames_of_a_sample=self.batch, classes=self.classes, source=source)
+            samples = read_samples(given, self.inputs, frames_of_a_sample=self.batch, classes=classes)
+        else:
+            samples = check_samples(given, self.inputs, frames_of_a_sample=self.batch, classes=classes, source=source)
+        if samples.labels is None or self.classes != 0:
+            return samples
+        return replace(samples, labels=None, notes=(*samples.notes, WITHOUT_CLASSES))
 
     def frames(self, samples: Samples) -> dict[str, np.ndarray]:
         """Return samples as frames by graph input, (frames, *shape of one frame)."""
@@ -116,13 +128,22 @@ def input_data(inputs: SampleSource | None, calibration: SampleSource | None, mo
     )
 
 
-def classes_of(outputs: Sequence[Value]) -> int | None:
-    """Return the number of classes of the first output of one frame, one per element; None where it is unknown."""
-    if not outputs or outputs[0].shape is None:
-        return None
-    lengths = [length for length in outputs[0].shape if isinstance(length, int)]
-    known = len(lengths) == len(outputs[0].shape) and prod(lengths) > 1  # one element may be the class itself
-    return prod(lengths) if known else None
+def classes_of(model: Model) -> int | None:
+    """Return the number of classes of the first output of one frame, one per element; None where it is unknown.
+
+    A part of a model has none (0) if no output of the whole model with several elements has as many as its first one.
+    """
+    classes = _elements(model.graph.outputs[0].shape) if model.graph.outputs else 0
+    shapes = [value.shape for value in model.uncut_outputs if value.shape is not None]
+    scores = {size for shape in shapes for size in (_elements(shape), _elements(shape[1:]))} - {0, 1}  # with a batch
+    if scores and classes not in scores:
+        return 0
+    return classes if classes > 1 else None  # one element may be the class itself
+
+
+def _elements(shape: Sequence[int | str | None] | None) -> int:
+    """Return the number of elements of a tensor; 0 where it is unknown."""
+    return 0 if shape is None else prod(length if isinstance(length, int) else 0 for length in shape)
 
 
 def by_reference(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from rich.console import Group
 from rich.text import Text
 
-from onnx_hw.messages.errors import Problem
+from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import abridged, to_json
 from onnx_hw.onnx.load.check_file import CheckReport
 from onnx_hw.report.fact import Fact
@@ -30,6 +30,19 @@ class CheckResult:
     @property
     def problems(self) -> tuple[Problem, ...]:
         return (*self.report.problems, *(self.obstacles or ()))
+
+    def with_hardware(self, error: UserError | None) -> CheckResult:
+        """Return the result with what prevents hardware; what is in the report already is there once, with all hints.
+
+        Args:
+            error: result of ``flow.check_hardware``.
+        """
+        obstacles = () if error is None else error.problems
+        known = [(problem.code, problem.where) for problem in self.report.problems]
+        if not known:
+            return CheckResult(self.report, obstacles)
+        same = known == [(problem.code, problem.where) for problem in obstacles]
+        return CheckResult(replace(self.report, problems=obstacles)) if same else self
 
     def to_json(self) -> str:
         """Return JSON with the keys of ``report``, and ``obstacles``."""

@@ -134,4 +134,6 @@ def command(model: Path, asked: BuildOptions, choice: Choice) -> str:
     words += [flag for flag, is_set in flags.items() if is_set]
     for name, size in reading.dimensions.items():
         words += ["--dim", f"{name}={size}"]
+    for names in reading.cut_at:
+        words += ["--cut-at", names]
     return shlex.join(words)

@@ -39,6 +39,11 @@ def check_types(model: Model, findings: Findings) -> None:
     _check_graph(model.graph, {}, findings)
 
 
+def element_types(graph: Graph) -> Mapping[str, str]:
+    """Return the type of each value without shapes, as signatures name it, as far as it is known; else ""."""
+    return _check_graph(graph, {}, Findings())
+
+
 def _check_graph(graph: Graph, outer: MutableMapping[str, str], findings: Findings) -> MutableMapping[str, str]:
     """Check a graph; return the type of each value after the whole graph, "" for unknown."""
     types: MutableMapping[str, str] = ChainMap({}, outer)

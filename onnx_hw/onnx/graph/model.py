@@ -124,6 +124,7 @@ class Model:
         path: the file that it was read from; None if there was no file.
         notes: facts worth a line in the report (ignored training info, batch bound to 1, ...).
         producer: name and version of the program that wrote the file, or "".
+        uncut_outputs: outputs of the file, where a cut has replaced them by others; see ``load.cut_model``.
     """
 
     name: str
@@ -133,6 +134,7 @@ class Model:
     path: Path | None = None
     notes: tuple[str, ...] = ()
     producer: str = ""
+    uncut_outputs: tuple[Value, ...] = ()
 
     def __repr__(self) -> str:
         return f"Model {printable(self.name)}\n{self.graph!r}"

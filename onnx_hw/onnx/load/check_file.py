@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -12,6 +12,7 @@ from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.check.supported import check_capability
 from onnx_hw.onnx.evaluate.dimensions import bind_dimensions
 from onnx_hw.onnx.graph.model import Model
+from onnx_hw.onnx.load.cut_model import cut_model
 from onnx_hw.onnx.load.read import examine
 from onnx_hw.onnx.parse.diagnostics import STAGES, Findings
 
@@ -66,11 +67,13 @@ def check(
     lenient: bool = False,
     newer: bool = False,
     dimensions: Mapping[str, int] | None = None,
+    cut_at: Sequence[str] = (),
 ) -> CheckReport:
     """Check a file. The arguments are those of ``read``.
 
     Raises:
-        UserError: stage ``arguments``; ``dimensions`` do not fit the model. Faults of the file are in the report.
+        UserError: stage ``arguments``; ``dimensions`` or ``cut_at`` do not fit the model. Faults of the file are in the
+            report.
     """
     path = Path(path)
     findings = Findings(strict, lenient, newer)
@@ -80,7 +83,8 @@ def check(
     except UserError as error:
         findings.problems.extend(error.problems)
     if model is not None and not findings.problems:
-        model = bind_dimensions(model, dimensions or {})
+        model = cut_model(bind_dimensions(model, dimensions or {}), cut_at)
+        findings.notes.extend(model.notes[len(findings.notes) :])
         check_capability(model, findings)
     problems = tuple(sorted(findings.problems, key=lambda problem: STAGES.index(problem.stage)))
     valid = all(problem.stage == "capability" for problem in problems)

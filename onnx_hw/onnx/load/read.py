@@ -7,7 +7,7 @@ Each stage reports everything it finds; the first that refuses ends the reading 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from onnx_hw.onnx.check.types import check_types
 from onnx_hw.onnx.evaluate.dimensions import bind_dimensions
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.build_model import build_model
+from onnx_hw.onnx.load.cut_model import cut_model
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.external_data import SideFiles
 from onnx_hw.onnx.parse.parse import parse_file
@@ -38,6 +39,7 @@ def read(
     lenient: bool = False,
     newer: bool = False,
     dimensions: Mapping[str, int] | None = None,
+    cut_at: Sequence[str] = (),
 ) -> Model:
     """Read the model in an ONNX file.
 
@@ -47,6 +49,7 @@ def read(
         lenient: accept, with a warning, what exporters are known to get wrong.
         newer: try a file of a newer IR or opset version than we know, as if it were the newest we know.
         dimensions: sizes for dimension variables, by name.
+        cut_at: tensors that become the outputs; what they do not need is left out. Empty for the whole model.
 
     Raises:
         UserError: everything that is wrong with the file, at once; ``Problem.stage`` is ``parse``, ``validate``,
@@ -56,7 +59,7 @@ def read(
     model = examine(Path(path), findings)
     findings.raise_problems()
     assert model is not None, "a file without a problem gives a model"
-    return bind_dimensions(model, dimensions or {})
+    return cut_model(bind_dimensions(model, dimensions or {}), cut_at)
 
 
 def examine(path: Path, findings: Findings) -> Model | None:
