@@ -11,6 +11,7 @@ import numpy as np
 from onnx_hw.onnx.graph.model import Node
 
 MICROSOFT, CHANNELS_LAST = "com.microsoft", "qonnx.custom_op.channels_last"
+CLASSICAL = "ai.onnx.ml"
 NEWEST = 28
 """Opset of the default domain."""
 
@@ -208,6 +209,19 @@ def causal_conv(draw: Draw) -> Product:
     )
 
 
+def linear_regressor(draw: Draw) -> Product:
+    columns, targets = draw.size(), draw.size()
+    named = {"coefficients": draw.real(columns * targets).tolist(), "targets": targets}
+    return Product("LinearRegressor", CLASSICAL, [draw.real(draw.size(), columns)], named)
+
+
+def linear_classifier(draw: Draw) -> Product:
+    columns, classes = draw.size(), 1 + draw.size()
+    named = {"coefficients": draw.real(columns * classes).tolist(), "intercepts": draw.real(classes).tolist()}
+    named["classlabels_ints"] = list(range(classes))
+    return Product("LinearClassifier", CLASSICAL, [draw.real(draw.size(), columns)], named, 2)
+
+
 PRODUCTS: dict[tuple[str, str], Callable[[Draw], Product]] = {
     ("", "Conv"): plain_conv("Conv"),
     ("", "ConvInteger"): conv_integer,
@@ -234,5 +248,7 @@ PRODUCTS: dict[tuple[str, str], Callable[[Draw], Product]] = {
     ("", "Attention"): attention,
     ("", "LinearAttention"): linear_attention,
     ("", "CausalConvWithState"): causal_conv,
+    (CLASSICAL, "LinearRegressor"): linear_regressor,
+    (CLASSICAL, "LinearClassifier"): linear_classifier,
 }
 """By domain and operator."""

@@ -36,7 +36,8 @@ def test_every_product_is_drawn():
     assert {key for key in ROWS if row(*key).macs is not None} == set(PRODUCTS)
 
 
-SUMS_OF_ONES = [key for key in PRODUCTS if key[1] not in ("RNN", "GRU", "LSTM", "Attention", "LinearAttention")]
+OTHER_RESULTS = ("RNN", "GRU", "LSTM", "Attention", "LinearAttention", "LinearClassifier")
+SUMS_OF_ONES = [key for key in PRODUCTS if key[1] not in OTHER_RESULTS]
 
 
 @pytest.mark.parametrize("key", SUMS_OF_ONES, ids=".".join)
@@ -82,6 +83,13 @@ def test_macs_of_an_einsum():
     ):
         inputs = [np.ones(shape, np.float32) for shape in shapes]
         assert counted(Product("Einsum", "", inputs, {"equation": equation}))[0] == count
+
+
+def test_macs_of_a_classifier():
+    for seed in range(SEEDS):
+        product = PRODUCTS["ai.onnx.ml", "LinearClassifier"](Draw(seed))
+        count, (_, scores) = counted(product)
+        assert count == scores.size * product.inputs[0].shape[1]
 
 
 def test_macs_are_unknown_where_a_type_is():
