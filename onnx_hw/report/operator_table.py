@@ -9,7 +9,12 @@ import sys
 from pathlib import Path
 
 from onnx_hw.lower.ops import LOWERINGS
-from onnx_hw.onnx.canonicalize import compositions, decompose_dynamic_quantization, decompose_fused
+from onnx_hw.onnx.canonicalize import (
+    compositions,
+    decompose_classical,
+    decompose_dynamic_quantization,
+    decompose_fused,
+)
 from onnx_hw.onnx.canonicalize.decompose_fused import DOMAIN
 from onnx_hw.onnx.operators import operators
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
@@ -40,7 +45,8 @@ def operator_table() -> str:
 
 def _decomposed() -> dict[tuple[str, str], str]:
     """Return the meanings of operators that are replaced by others before lowering, by domain and name."""
-    meanings = decompose_fused.MEANINGS | decompose_dynamic_quantization.MEANINGS | compositions.MEANINGS
+    parts = (compositions, decompose_classical, decompose_dynamic_quantization, decompose_fused)
+    meanings = {operator: meaning for part in parts for operator, meaning in part.MEANINGS.items()}
     meanings[DOMAIN, "MatMulNBits"] = "as MatMul with constant weights"
     for row in operators():
         if row.domain == CHANNELS_LAST:

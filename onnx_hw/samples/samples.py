@@ -51,8 +51,13 @@ def one_frame(arrays: Mapping[str, np.ndarray], k: int) -> dict[str, np.ndarray]
     return {name: np.asarray(array[k]) for name, array in arrays.items()}
 
 
+def is_maps(value: Any) -> bool:
+    """Return whether a value is a list of maps, as ZipMap makes it."""
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) for entry in value)
+
+
 def stack_outputs(results: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Return the outputs of all samples by name, stacked on a new first axis.
+    """Return the outputs of all samples by name, stacked on a new first axis; a list of maps is an array of objects.
 
     Raises:
         UserError: stage ``samples``; an output is not a tensor, has no axis to spare for numpy's limit, or has
@@ -61,7 +66,7 @@ def stack_outputs(results: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]
     problems: list[Problem] = []
     arrays = {}
     for name in results[0]:
-        parts = [result[name] for result in results]
+        parts = [np.array(part, object) if is_maps(part) else part for part in (result[name] for result in results)]
         where = f'output "{name}"'
         if not all(isinstance(part, np.ndarray) for part in parts):
             message = f"every output must be a tensor; `{name}` is {type(parts[0]).__name__}"

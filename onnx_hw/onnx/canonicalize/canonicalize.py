@@ -10,6 +10,7 @@ from onnx_hw.onnx.canonicalize.blockwise_weights import merge_weight_blocks
 from onnx_hw.onnx.canonicalize.check_tensor_sizes import check_sizes
 from onnx_hw.onnx.canonicalize.compositions import compose
 from onnx_hw.onnx.canonicalize.decompose_channels_last import decompose_channels_last
+from onnx_hw.onnx.canonicalize.decompose_classical import decompose_classical
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import decompose_dynamic_quantization
 from onnx_hw.onnx.canonicalize.decompose_fused import decompose_fused_operators
 from onnx_hw.onnx.canonicalize.decompose_qoperators import decompose_qoperators
@@ -32,7 +33,8 @@ def canonicalize(model: Model) -> Model:
         UserError: a tensor is too large; the model is not typed.
     """
     refuse("model", faults_of_typed(model))
-    plain = decompose_dynamic_quantization(merge_weight_blocks(decompose_channels_last(model)))
+    products = decompose_classical(decompose_channels_last(model))
+    plain = decompose_dynamic_quantization(merge_weight_blocks(products))
     apart = decompose_qoperators(decompose_fused_operators(plain))
     model = compose(_folded(apart), _folded)
     if is_quantized(model):

@@ -26,6 +26,8 @@ def float_like_first(x: TensorType, *_: Any, **__: Any) -> TensorType:
 def extracted_type(x: TensorType, y: TensorType) -> TensorType:
     if not x.ndim:
         raise ValueError("the data must have at least one axis")
+    if y.value is not None:
+        _check_places(y.value, x.shape[-1])
     return x.with_shape((*(x.shape[:-1] or (1,)), y.size))
 
 
@@ -33,10 +35,19 @@ def extracted_type(x: TensorType, y: TensorType) -> TensorType:
 def ArrayFeatureExtractor(x: Array, y: Array) -> Array:
     """Take these columns of each row."""
     places = y.reshape(-1)
-    if places.size and not 0 <= places.min() <= places.max() < x.shape[-1]:
-        raise ValueError(f"columns must be within 0..{x.shape[-1] - 1}, not {places.tolist()}")
+    _check_places(places, x.shape[-1])
     hold((*x.shape[:-1], places.size), x.dtype)
     return np.atleast_2d(x)[..., places]
+
+
+def _check_places(places: Array, columns: int) -> None:
+    """Check that there are columns at these places.
+
+    Raises:
+        ValueError: there is none at one of them.
+    """
+    if places.size and not 0 <= places.min() <= places.max() < columns:
+        raise ValueError(f"columns must be within 0..{columns - 1}, not {places.tolist()}")
 
 
 @operator(since=1, domain=DOMAIN, types=like_first, facts=Facts(along_axis=True))

@@ -118,7 +118,7 @@ def LabelEncoder_2(
     return y if x.dtype.kind != "f" else np.where(np.isnan(x), values.dtype.type(defaults[values.dtype.kind]), y)
 
 
-@operator(since=1, domain=DOMAIN, dynamic=True)
+@operator(since=1, domain=DOMAIN, dynamic=True, facts=Facts(along_axis=True))
 def ZipMap(
     x: Array, *, classlabels_int64s: Ints | None = None, classlabels_strings: Strings | None = None
 ) -> list[Map]:

@@ -141,7 +141,9 @@ def test_the_result_has_the_inferred_shape_or_the_inputs_are_refused(node, array
             try:
                 results = compute(node, given, None)
             except (UserError, ValueError):
-                assert not node.domain, f"input {number} as {list(odd.shape)} fits, but cannot be computed"
+                assert node.domain in ("", "ai.onnx.ml"), (
+                    f"input {number} as {list(odd.shape)} fits, but cannot be computed"
+                )
                 continue
             for kind, result in zip(inferred, results, strict=True):
                 if kind is not None:
