@@ -15,7 +15,7 @@ from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of_operator
 from support.random_mac_nodes import PRODUCTS, Draw
 
-SUMS = [key for key in PRODUCTS if facts_of_operator(*key).effect is Effect.SUMS]
+SUMS = [key for key in PRODUCTS if facts_of_operator(*key).effect is Effect.SUMS and facts_of_operator(*key).weights]
 FOLLOWING = ("BatchNormalization", "Mul", "Div")
 SEEDS = 8
 
