@@ -53,7 +53,8 @@ class BehindALink:
         ((consumer, pops),) = (links._pops(edge) for edge in into)
         self._consumer, self._first = consumer, int(np.asarray(pops)[0])
         self._beats, self._once = into[0].beats, links.once.get(consumer, 0)
-        self._sinks = [edge.tensor for edge in out]
+        leaving = dict.fromkeys(boundary.tensor for boundary in design.network.outputs)  # as the link's outputs
+        self._sinks = [tensor for tensor in leaving if any(edge.tensor == tensor for edge in out)]
         chunks = link.inputs[0].beat_bits // chunk_bits(link.inputs)  # of a beat
         starts, ends = (self._operation(np.arange(self._beats) * chunks + within) for within in (0, chunks - 1))
         links.engines[INTO] = self._frame_cycles = self._operations(chunks)

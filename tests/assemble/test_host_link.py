@@ -22,6 +22,7 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.folding import EvenFolding, SlidingFolding
 from onnx_hw.ops.fork import Fork
@@ -57,6 +58,17 @@ def paths() -> Design:
 
 
 A, B = Tensor((2, 3, 2), Int(5)), Tensor((2, 3, 5), Int(11))
+
+
+def scores_and_label() -> Design:
+    """Scores of three classes, and the greatest of them: what leaves first is not what a graph has first."""
+    sketch, x = Sketch(), Tensor((1, 1, 3), Int(8))
+    copies = sketch.add("fork", Fork(x), [sketch.input("x", x)], (1, 1), 4, 4)
+    sketch.add("label", ArgMax(x), [copies[0]], ArgMaxFolding(1), 2)
+    design = sketch.design()
+    return replace(design, network=replace(design.network, outputs=design.network.outputs[::-1]))
+
+
 SEVERAL = {
     "at once": (alone(Add(A, A), (1,), 1), 2),
     "by channels": (alone(Concat((A, B), 2), EvenFolding(1), 1), 2),
@@ -142,7 +154,9 @@ def test_all_inputs_enter_in_the_order_in_which_they_are_needed(design: Design, 
     check_through(design, link)
 
 
-@pytest.mark.parametrize("design", [FORK, unequal_branches(4)], ids=["fork", "branches"])
+@pytest.mark.parametrize(
+    "design", [FORK, unequal_branches(4), scores_and_label()], ids=["fork", "branches", "scores and label"]
+)
 def test_frames_take_as_long_as_the_law_says(design: Design) -> None:
     link = link_of(design, 24)
     frames = [random.Random(k).randbytes(link.input_bytes) for k in range(8)]
