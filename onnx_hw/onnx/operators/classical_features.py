@@ -44,7 +44,7 @@ def _check_places(places: Array, columns: int) -> None:
     """Check that there are columns at these places.
 
     Raises:
-        ValueError: there is none at one of them.
+        ValueError: a place is outside the columns.
     """
     if places.size and not 0 <= places.min() <= places.max() < columns:
         raise ValueError(f"columns must be within 0..{columns - 1}, not {places.tolist()}")
