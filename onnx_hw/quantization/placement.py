@@ -138,6 +138,8 @@ class _Choice:
             needed = result in self.before_products or (self.without_products and result in self.outputs)
             if needed and not self._goes_on(result, root):
                 self._add(result)
+        elif facts_of(node).compares and self.integers.issuperset(data):
+            self.integers.update(node.outputs)
         elif self.from_host.issuperset(data):
             self.from_host.update(node.outputs)
         elif len(data) > 1 and self._joins(node) and (self.integers | self.from_host).issuperset(data):

@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
 from onnx_hw.exact.quantized_add import MAX_OPERAND_VALUES
+from onnx_hw.exact.requantization import LARGEST_TABLE
 from onnx_hw.exact.wide_quantized_add import MAX_WIDE_OPERAND_VALUES
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.layout.stream_layout import Layout
 from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.lower.values.function import FunctionValue
 from onnx_hw.lower.values.product import PendingProduct
 from onnx_hw.lower.values.real import Real
 from onnx_hw.lower.values.sum import PendingSum
@@ -49,10 +53,25 @@ def product_of(builder: Builder, node: Node) -> PendingProduct:
 
 
 def _operand(builder: Builder, node: Node, k: int) -> Real:
-    real = builder.real(node, k).unclipped(builder, node)
+    real = _condition(builder, node, k) or builder.real(node, k).unclipped(builder, node)
     if real.is_clipped or not real.has_one_scale or real.slope[0] == 0:
         raise _not_quantized(node, k, "is clipped" if real.is_clipped else "has a scale or an offset per channel")
     return replace(real, slope=real.slope[:1], offset=real.offset[:1])
+
+
+def _condition(builder: Builder, node: Node, k: int) -> Real | None:
+    """Return an operand that is 0 or 1 for every integer, on a stream of its own; None for other operands."""
+    value = FunctionValue.cast(builder.values.get(node.inputs[k]))
+    if value is None or value.partial or not builder.leads_to_product(node.outputs[0]):
+        return None
+    first, last = builder.materialize(value).range
+    if last - first >= LARGEST_TABLE:
+        return None
+    numbers = value.numbers(np.arange(first, last + 1)[None, :])
+    if not np.isin(numbers, (0, 1)).all():
+        return None
+    integers = value.requantized(builder, node, Grid.over(Int(1, signed=False)), name=f"{node.label}/condition")
+    return Real(integers.tensor, integers.shape, integers.where)
 
 
 def _is_quantized_in_model(builder: Builder, tensor: str) -> bool:

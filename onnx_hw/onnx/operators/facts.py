@@ -125,6 +125,7 @@ class Facts:
             follows; None for all others.
         means: the operator on real numbers that one on integers stands for.
         jumps: whether it is a function with jumps: on one, the last bit of an argument decides.
+        compares: whether it tells which of two operands is greater, by integers that need no scale from samples.
         moves: whether the results consist of unchanged elements of its first input; the other inputs and the attributes
             say where each of them goes.
         along_axis: whether a batch is treated entry by entry unless the attribute ``axis`` names the axis of the batch.
@@ -140,6 +141,7 @@ class Facts:
     rounded: int | None = None
     means: Means | None = None
     jumps: bool = False
+    compares: bool = False
     moves: bool = False
     along_axis: bool = False
     shape_at: int | None = None

@@ -309,6 +309,9 @@ def node_location(node: Node) -> str:
 
 NO_FACTS = Facts()
 
+INTERNAL = "onnx_hw"
+"""Domain of operators that only stand between a model and its circuit."""
+
 _KIND_NAMES = {
     int: "an integer",
     float: "a float",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from onnx_hw.onnx.graph.signatures import operator_names, versions_of
 from onnx_hw.onnx.operators import operators
+from onnx_hw.onnx.operators.registry import INTERNAL
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ def rows() -> tuple[OperatorRow, ...]:
     """Return every operator that the default domain ever had, and those of other domains that we compute; by name."""
     ours: dict[tuple[str, str], list[tuple[int, ...]]] = {}
     for operator in operators():
+        if operator.domain == INTERNAL:
+            continue
         ours.setdefault((operator.domain, operator.op_type), []).append(operator.versions)
     names = set(ours).union(("", name) for name in operator_names(""))
     result = []

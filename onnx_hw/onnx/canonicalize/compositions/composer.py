@@ -17,9 +17,9 @@ import numpy as np
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import names_read
-from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME
 from onnx_hw.onnx.graph.graph_editor import Additions
-from onnx_hw.onnx.graph.model import Graph, Model, Node
+from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, to_model_dtype
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
@@ -63,6 +63,7 @@ class Composer:
     def __init__(self, graph: Graph) -> None:
         self.added, self.nodes = Additions(graph), list[Node]()
         self._stored = {name: node for node in graph.nodes if _is_stored(node, graph) for name in node.outputs}
+        self._made, self._indexed = dict[str, Node](), 0
         self.is_changed = False
         behind, leading = _surroundings(graph)
         without = not any(is_product(node) or facts_of(node).effect is Effect.SUMS for node in graph.nodes)
@@ -93,6 +94,7 @@ class Composer:
             self.nodes[-1] = replace(last, outputs=node.outputs)
         else:
             self.nodes.append(Node("", "Identity", "", VERSION, (result,), node.outputs))
+        self._indexed = min(self._indexed, before)
         for k in range(before, len(self.nodes)):  # messages name the node of the file
             self.nodes[k] = replace(self.nodes[k], where=node.where)
         if sum(inner.op_type == node.op_type for inner in self.nodes[before:]) == 1:
@@ -146,6 +148,18 @@ class Composer:
             raise NoComposition
         return array
 
+    def type_of(self, name: str) -> str:
+        """Return the element type of a value, or an empty string."""
+        value = self.added.values.get(name)
+        return "" if value is None else value.element_type
+
+    def producer(self, name: str) -> Node | None:
+        """Return the node that makes a value, in the rewritten graph; None for inputs and constants."""
+        for node in self.nodes[self._indexed :]:
+            self._made.update(dict.fromkeys(node.outputs, node))
+        self._indexed = len(self.nodes)
+        return self._made.get(name)
+
     def require(self, condition: bool) -> None:
         """Raise NoComposition unless a condition of the composition holds."""
         if not condition:
@@ -153,10 +167,14 @@ class Composer:
 
     # ---- new nodes and constants ----------------------------------------------------------------------------------
 
-    def add(self, op_type: str, *inputs: str, version: int = VERSION, **attributes: Any) -> str:
-        """Add a node with one result; return the name of the result."""
-        result = self.added.name(f"{self.node.outputs[0]}/{op_type.lower()}")
-        self.nodes.append(Node("", op_type, "", version, inputs, (result,), attributes))
+    def add(self, op_type: str, *inputs: str, domain: str = "", version: int = VERSION, **attributes: Any) -> str:
+        """Add a node with one result, of the element type of the first input; return the name of the result."""
+        of = self.added.values.get(inputs[0])
+        element_type = of.element_type if of is not None else ""
+        if op_type == "Cast":
+            element_type = BY_CODE[attributes["to"]].name
+        result = self.added.value(f"{self.node.outputs[0]}/{op_type.lower()}", Value("", element_type, None))
+        self.nodes.append(Node("", op_type, domain, version, inputs, (result,), attributes))
         return result
 
     def constant(self, array: Any, like: str = "") -> str:
