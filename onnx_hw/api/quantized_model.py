@@ -19,7 +19,7 @@ from onnx_hw.messages.html import render_value
 from onnx_hw.messages.text import printable
 from onnx_hw.onnx.canonicalize.unbatch import ReadModel, join_batches, split_samples
 from onnx_hw.samples.check_samples import check_samples
-from onnx_hw.samples.outputs import Outputs
+from onnx_hw.samples.outputs import Outputs, holds_maps
 
 if TYPE_CHECKING:
     from onnx_hw.api.model_source import ModelSource
@@ -34,7 +34,7 @@ class QuantizedModel:
     ``network(x)`` takes the array of the only input, or a dictionary of arrays by input. An array has the input's
     shape, with or without a batch dimension of 1, or holds samples on the batch axis or on a new first axis. Results
     are a dictionary by output name, in the model's own dtypes and units: the operators that stay on the host are run,
-    too. They are stacked in the same way as the samples.
+    too. They are stacked in the same way as the samples. An output with a map for each row is a list of dictionaries.
 
     Attributes:
         network: the integer network, for ``flow.schedule`` and the later steps.
@@ -61,7 +61,8 @@ class QuantizedModel:
         frames, labels = self._frames(x, "x")
         outputs = join_batches(golden.run(self.network, frames), self.model.frame.batch)
         stacking = self._stacking(x)
-        return Outputs({name: _stacked_as(array, stacking) for name, array in outputs.items()}, labels)
+        stacked = {name: _stacked_as(array, stacking) for name, array in outputs.items()}
+        return Outputs({name: _maps(array) if holds_maps(array) else array for name, array in stacked.items()}, labels)
 
     def trace(self, x: Mapping[str, ArrayLike] | ArrayLike, *, integers: bool = False) -> Outputs:
         """Return every tensor for samples, by name.
@@ -181,6 +182,12 @@ def _in_layout(boundary: Boundary, streamed: np.ndarray) -> np.ndarray:
     return array.reshape(len(streamed), *boundary.onnx_shape)
 
 
+def _maps(array: np.ndarray) -> list[Any]:
+    """Return maps as a list; a single one as a list of one."""
+    maps = array.tolist()
+    return maps if isinstance(maps, list) else [maps]
+
+
 def _stacked_as(array: np.ndarray, stacking: int) -> np.ndarray:
     """Return outputs, (samples, *shape), stacked as the samples were.
 
@@ -193,7 +200,7 @@ def _stacked_as(array: np.ndarray, stacking: int) -> np.ndarray:
         return array
     batched = array.ndim > 1 and array.shape[1] == 1
     if stacking < 0:
-        return array[0, 0] if batched else array[0]
+        return array[0, 0, ...] if batched else array[0, ...]
     if batched:
         return array[:, 0]
     return array[0] if len(array) == 1 else array

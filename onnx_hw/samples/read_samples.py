@@ -28,6 +28,7 @@ from onnx_hw.onnx.graph.model import Value
 from onnx_hw.samples.check_samples import LABELS, check_samples, listed_names
 from onnx_hw.samples.description import read_description
 from onnx_hw.samples.npz import read_npz
+from onnx_hw.samples.outputs import storable
 from onnx_hw.samples.sample_folder import read_folder
 from onnx_hw.samples.samples import Samples
 from onnx_hw.samples.single_input_files import NOT_AN_ARRAY, read_single
@@ -100,10 +101,9 @@ def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         # np.savez takes the names as keywords, and `file` is a name an output may have.
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, array in arrays.items():
-                plain = array.astype(str) if array.dtype == object else array  # strings
                 member_name = name.replace("\0", "\\x00") + ".npy"  # zipfile would cut the name there
                 with archive.open(member_name, "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, plain, allow_pickle=False)
+                    np.lib.format.write_array(member, storable(array), allow_pickle=False)
         if aside:
             unfinished.replace(path)
     except struct.error:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import onnx
+import onnx_hw
 from onnx import TensorProto, helper
 from onnx_hw import flow
 from onnx_hw.ir import golden
@@ -141,6 +143,27 @@ def test_scaler_and_logistic_regression_as_skl2onnx_writes_them(tmp_path: Path, 
     for mine, other in zip(actual["maps"], wanted["maps"], strict=True):
         assert mine[0].keys() == other[0].keys() == set(names)
         assert max(abs(mine[0][name] - other[0][name]) for name in names) < 0.05
+
+
+def test_the_model_as_a_function_returns_what_onnxruntime_returns(tmp_path: Path) -> None:
+    """Texts in an array, and a list of maps: of several rows, of one, and of one without its batch."""
+    path = pipeline(
+        tmp_path,
+        node("LinearClassifier", ["x"], ["label", "p"], coefficients=[1.0, 0, 0, 1, 0, -1, 1, 0], intercepts=[0.0, 0],
+             post_transform="LOGISTIC", classlabels_strings=["no", "yes"]),
+        node("ZipMap", ["p"], ["maps"], classlabels_strings=["no", "yes"]),
+        outputs={"label": TensorProto.STRING, "maps": None},
+    )  # fmt: skip
+    network = onnx_hw.quantize(path, RANDOM.uniform(-2, 2, (400, 4)).astype(np.float32))
+    labels, maps = onnxruntime.InferenceSession(path.read_bytes()).run(None, {"x": ROWS})
+    outputs = network(ROWS)
+    assert outputs["label"].tolist() == labels.tolist()
+    assert len(outputs["maps"]) == len(maps)
+    for mine, other in zip(outputs["maps"], maps, strict=True):
+        assert mine == pytest.approx(other, abs=0.03)
+    assert "label: object[6], maps: 6 maps" in repr(outputs)
+    single = network(ROWS[0])
+    assert single["maps"] == outputs["maps"][:1] and single["label"] == labels[0] and "1 maps" in repr(single)
 
 
 def test_features_of_different_sizes_get_the_bits_that_the_label_needs(tmp_path: Path) -> None:
