@@ -138,7 +138,7 @@ class _Choice:
             needed = result in self.before_products or (self.without_products and result in self.outputs)
             if needed and not self._goes_on(result, root):
                 self._add(result)
-        elif facts_of(node).compares and self.integers.issuperset(data):
+        elif self._makes_integers(node, data):
             self.integers.update(node.outputs)
         elif self.from_host.issuperset(data):
             self.from_host.update(node.outputs)
@@ -205,6 +205,13 @@ class _Choice:
             factor = self.constants.get(node.inputs[1])
             return factor is not None and factor.size == 1 and bool(factor > 0)
         return _effect(node) is Effect.KEEPS
+
+    def _makes_integers(self, node: Node, data: Sequence[str]) -> bool:
+        """Say whether a node picks or compares integers, so that its results, which a product needs, are integers."""
+        if self.without_products or self.before_products.isdisjoint(node.outputs):
+            return False
+        picks = _effect(node) is Effect.PICKS
+        return (picks or facts_of(node).compares) and self.integers.issuperset(data)
 
     def _is_scalar(self, node: Node) -> bool:
         """Say whether all channels have one constant."""

@@ -23,7 +23,7 @@ from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, to_model_dtype
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.onnx.operators.registry import facts_of
+from onnx_hw.onnx.operators.registry import facts_of, facts_of_operator
 
 VERSION = 13
 """Opset of the inserted nodes."""
@@ -62,7 +62,10 @@ class Composer:
 
     def __init__(self, graph: Graph) -> None:
         self.added, self.nodes = Additions(graph), list[Node]()
-        self._stored = {name: node for node in graph.nodes if _is_stored(node, graph) for name in node.outputs}
+        self._stored: dict[str, Node] = {}
+        for node in graph.nodes:
+            if self._is_stored(node):
+                self._stored[node.outputs[0]] = node
         self._made, self._indexed = dict[str, Node](), 0
         self.is_changed = False
         behind, leading = _surroundings(graph)
@@ -121,8 +124,18 @@ class Composer:
         return value is not None and value.element_type in BY_NAME and BY_NAME[value.element_type].is_float
 
     def is_constant(self, name: str) -> bool:
-        """Return whether a value is a constant, or integers of a constant that a DequantizeLinear scales."""
+        """Return whether a value is a constant, or made of integers of a constant that a DequantizeLinear scales."""
         return name in self.added.constants or name in self._stored
+
+    def _is_stored(self, node: Node) -> bool:
+        """Return whether a node scales integers of a constant, or moves those that another node scales."""
+        facts, (first, *others) = facts_of(node), node.inputs or ("",)
+        data = (
+            first in self.added.constants
+            if facts.effect is Effect.DEQUANTIZES
+            else facts.moves and first in self._stored
+        )
+        return data and len(node.outputs) == 1 and all(name in self.added.constants for name in others if name)
 
     def numbers(self, name: str) -> np.ndarray | None:
         """Return the numbers of a constant in its own type; None for other values."""
@@ -132,9 +145,18 @@ class Composer:
         if node is None:
             return None
         try:
-            return np.asarray(compute(node, [self.added.constants[n] if n else None for n in node.inputs])[0])
+            return np.asarray(compute(node, [self.numbers(n) if n else None for n in node.inputs])[0])
         except UserError:
             raise NoComposition from None
+
+    def real(self, node: Node) -> str:
+        """Return the first input of a node, which must be real numbers.
+
+        Raises:
+            NoComposition: they are integers or constant.
+        """
+        self.require(self.is_float(node.inputs[0]) and not self.is_constant(node.inputs[0]))
+        return node.inputs[0]
 
     def constant_input(self, k: int) -> np.ndarray:
         """Return input ``k`` of the node, which must be constant.
@@ -173,6 +195,8 @@ class Composer:
         element_type = of.element_type if of is not None else ""
         if op_type == "Cast":
             element_type = BY_CODE[attributes["to"]].name
+        elif facts_of_operator(domain, op_type).effect is Effect.PICKS:
+            element_type = "int64"
         result = self.added.value(f"{self.node.outputs[0]}/{op_type.lower()}", Value("", element_type, None))
         self.nodes.append(Node("", op_type, domain, version, inputs, (result,), attributes))
         return result
@@ -251,11 +275,6 @@ def compose(model: Model, fold: Callable[[Model], Model]) -> Model:
         opsets = {**model.opsets, "": max(newest, model.opsets.get("", VERSION))}
         model = fold(replace(model, graph=composer.graph, opsets=opsets))
     return model
-
-
-def _is_stored(node: Node, graph: Graph) -> bool:
-    inputs = [name for name in node.inputs if name]
-    return facts_of(node).effect is Effect.DEQUANTIZES and all(name in graph.constants for name in inputs)
 
 
 def _surroundings(graph: Graph) -> tuple[set[str], set[str]]:
