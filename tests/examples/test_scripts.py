@@ -15,10 +15,10 @@ import pytest
 import onnx_hw
 from support.cli_runner import call
 from support.fixture_paths import CHECKOUT, EXAMPLES
-from support.optional_software import needs_torch
+from support.optional_software import needs_brevitas, needs_torch
 from support.small_model import small_model
 
-TORCH = EXAMPLES / "torch_cnn"
+TORCH, KEYWORDS, BREVITAS = (EXAMPLES / name for name in ("torch_cnn", "keywords", "brevitas_qat"))
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +106,56 @@ def test_anomaly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     software, integers = (float(text) for text in re.findall(r"ROC curve ([\d.]+)", capsys.readouterr().out))
     assert software > 0.95 and abs(integers - software) < 0.02
     assert "0.986 by the integers" in readme("anomaly")
+
+
+@pytest.mark.parametrize("sounds", [20, pytest.param(120, marks=pytest.mark.slow)])
+def test_keywords(sounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders of WAV files are samples and labels; the stored network hears the words that the script makes."""
+    run(KEYWORDS / "sounds.py", monkeypatch=monkeypatch)["main"](Path(), sounds)
+    samples = ("--calibration", "calibration", "--inputs", "test")
+    done = call("run", KEYWORDS / "keywords.onnx", *samples, "--engine", "golden")
+    assert done.exit_code == 0, done.stderr
+    assert "0 `down`, 1 `left`, 2 `other`, 3 `right`, 4 `stop`" in done.stderr
+    percent, count = re.search(r"accuracy: ([\d.]+)% of (\d+)", done.stdout).groups()  # type: ignore[union-attr]
+    assert int(count) == 5 * (sounds // 4) and float(percent) > 80
+    if sounds == 120:
+        right = round(float(percent) * int(count) / 100)
+        assert f"Of {count} test sounds, 140 are right by PyTorch and {right} by the integers" in readme("keywords")
+
+
+@pytest.mark.slow
+@needs_torch
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_training_of_keywords(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run(KEYWORDS / "sounds.py", monkeypatch=monkeypatch)["main"](Path(), 40)
+    run(KEYWORDS / "train.py", monkeypatch=monkeypatch)
+    right = re.search(r"(\d+) of 50 test sounds are right", capsys.readouterr().out)
+    assert right is not None and int(right[1]) > 35 and Path("keywords.onnx").exists()
+
+
+def test_brevitas(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The integers of the file give the scores that Brevitas computed, but for the rounding of its floats."""
+    made = run(BREVITAS / "build.py", "icebreaker", "quantize", monkeypatch=monkeypatch)
+    scores, by_brevitas = made["scores"], made["by_brevitas"]
+    assert scores.shape == by_brevitas.shape == (360, 10)
+    assert np.abs(scores - by_brevitas).max() < made["step"] / 100
+    right = re.findall(r"(\d+) of 360 test images are right", capsys.readouterr().out)
+    assert "Of the 360 test images {} are right in Brevitas and {} by the integers".format(*right) in readme(
+        "brevitas_qat"
+    )
+
+
+@pytest.mark.slow
+@needs_torch
+@needs_brevitas
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_training_with_brevitas(monkeypatch: pytest.MonkeyPatch) -> None:
+    run(BREVITAS / "train.py", monkeypatch=monkeypatch)
+    network = onnx_hw.quantize("digits_4_bits.onnx")
+    with np.load("test.npz") as test, np.load("brevitas.npz") as brevitas:
+        scores = network(test["image"])["scores"]
+        np.testing.assert_allclose(scores, brevitas["scores"], atol=1e-4)
+        assert (scores.argmax(axis=1) == test["labels"]).mean() > 0.85
 
 
 def test_a_core_in_a_design_of_ones_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

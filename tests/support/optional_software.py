@@ -13,3 +13,6 @@ needs_icarus = pytest.mark.skipif(
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason='torch is not installed: pip install "onnx-hw[torch]"'
 )
+needs_brevitas = pytest.mark.skipif(
+    importlib.util.find_spec("brevitas") is None, reason="brevitas is not installed: pip install brevitas onnxoptimizer"
+)
