@@ -12,10 +12,15 @@ class NotFinite(ValueError):
     """Error: a constant is NaN or infinite, so that no rational equals it."""
 
 
-def fractions(values: np.ndarray) -> tuple[Fraction, ...]:
-    """Return the exact rationals that floats denote, flattened; raise ``NotFinite`` for NaN or an infinity."""
+def check_finite(values: np.ndarray) -> None:
+    """Raise ``NotFinite`` if one of some floats is NaN or infinite."""
     if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
         raise NotFinite("constants must be finite, not NaN or infinite")
+
+
+def fractions(values: np.ndarray) -> tuple[Fraction, ...]:
+    """Return the exact rationals that floats denote, flattened; raise ``NotFinite`` for NaN or an infinity."""
+    check_finite(values)
     return tuple(Fraction(float(value)) for value in np.asarray(values).reshape(-1))
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.exact.rationals import fractions
+from onnx_hw.exact.rationals import check_finite, fractions
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.network_builder import IntegerStream, LoweredValue
 from onnx_hw.lower.obstacle import Obstacle
@@ -109,21 +109,32 @@ def snapped_constant(builder: Builder, node: Node) -> QuantizedConstant:
     Raises:
         Obstacle: Its scales do not lie along one axis, or a parameter is not constant.
     """
-    exact = builder.exact_constant(node.inputs[0])
-    assert exact is not None, "the data are constant"
-    snapping = quantizer_of(node, exact.ndim, lambda name: _absolute(builder, node, name))
     arguments = [_floats(builder, name) for name in node.inputs]
+    check_finite(arguments[0])
+    snapping = quantizer_of(node, arguments[0].ndim, lambda name: _absolute(builder, node, name))
     (result,) = compute(node, arguments)
-    numbers = np.array(fractions(result), dtype=object).reshape(result.shape)
     divisor = np.lcm.reduce([Fraction(zero).denominator for zero in snapping.zero_point.reshape(-1)])
     step = np.asarray(snapping.step * Fraction(1, int(divisor)), dtype=object)
-    quotients = np.asarray(numbers / step, dtype=object)
-    integers = np.array([round(quotient) for quotient in quotients.reshape(-1)], dtype=np.int64).reshape(result.shape)
+    integers = _multiples(result, step)
     axes = [k for k, n in enumerate((1,) * (result.ndim - step.ndim) + step.shape) if n > 1]
     if len(axes) > 1:
         raise Obstacle("weight-axis", f"a constant must have a scale per channel, not scales {list(step.shape)}")
     scale = tuple(Fraction(number) for number in step.reshape(-1))
     return QuantizedConstant(integers, scale, axes[0] if axes else 0)
+
+
+def _multiples(numbers: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Return the integers nearest to floats over steps, of which each has few multiples: equal pairs once.
+
+    Args:
+        step: Fractions, of a shape that is broadcast to that of ``numbers``.
+    """
+    distinct, which = np.unique(numbers.reshape(-1), return_inverse=True)
+    steps = np.broadcast_to(np.arange(step.size).reshape(step.shape), numbers.shape).reshape(-1)
+    pairs, place = np.unique(which.reshape(-1) * step.size + steps, return_inverse=True)
+    rationals, divisors = fractions(distinct), step.reshape(-1)
+    rounded = [round(rationals[pair // step.size] / divisors[pair % step.size]) for pair in pairs.tolist()]
+    return np.array(rounded, dtype=np.int64)[place.reshape(-1)].reshape(numbers.shape)
 
 
 def _absolute(builder: Builder, node: Node, name: str) -> np.ndarray | None:
