@@ -297,15 +297,29 @@ def _groups(files: list[Path], most: int, least_bytes: int) -> list[list[Path]]:
 
 
 def _runtime_objects(chain: CppToolchain, bound: BoundDriver, traced: bool, jobs: int) -> list[Path]:
-    """Return Verilator's runtime and our driver as objects, compiled once per machine and kept in the user's cache."""
-    sources = [chain.include / "verilated.cpp", chain.include / "verilated_threads.cpp", HERE / bound.driver]
+    """Return Verilator's runtime and our driver as objects, compiled once per machine and kept in the user's cache.
+
+    The runtime is the same for all drivers, and in all checkouts.
+    """
+    runtime = [chain.include / "verilated.cpp", chain.include / "verilated_threads.cpp"]
     if traced:
-        sources.append(chain.include / "verilated_vcd_c.cpp")
-    flags = [*RUNTIME_FLAGS, f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
+        runtime.append(chain.include / "verilated_vcd_c.cpp")
+    flags = [*RUNTIME_FLAGS, *_includes(chain), *_trace_flags(traced)]
+    ours = [*flags, f"-I{HERE}"]
+    return [
+        *_cached_objects(chain, flags, runtime, [], jobs),
+        *_cached_objects(chain, ours, [HERE / bound.driver], [HERE / bound.header], jobs),
+    ]
+
+
+def _cached_objects(
+    chain: CppToolchain, flags: list[str], sources: list[Path], headers: list[Path], jobs: int
+) -> list[Path]:
+    """Return objects in the user's cache, compiled if they are not there."""
     state = hashlib.sha256()
     for part in (chain.compiler.version, chain.verilator.version, *COMMON_FLAGS, *USER_HOOKS, *flags):
         state.update(part.encode() + b"\0")
-    for file in (*sources, HERE / bound.header):
+    for file in (*sources, *headers):
         state.update(file.read_bytes())
     cache_folder = user_cache() / "runtime" / state.hexdigest()[:20]
     objects = [cache_folder / f"{file.stem}.o" for file in sources]
