@@ -13,7 +13,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.prove.circuit.check_run import Run
 from onnx_hw_rtl.streams import engine
-from support.design_bench import prove
+from support.design_bench import Bench, random_stall
 from support.hand_built_designs import alone
 from support.random_cases import Case
 
@@ -31,21 +31,40 @@ class Fault:
     Attributes:
         apply: breaks what is built from now on.
         cases: names of the cases that it must break; the one with the core's name where empty.
+        of_law: whether it breaks the law alone; the circuit is then the sound one, which is built once.
     """
 
     name: str
     apply: Callable[[pytest.MonkeyPatch], None]
     cases: tuple[str, ...] = ()
+    of_law: bool = False
 
     def check(self, case: Case, patch: pytest.MonkeyPatch) -> None:
-        """Break the circuit; the proof must see it in the case."""
+        """Break the circuit or the law; the proof must see it in the case."""
+        bench = sound_bench(case) if self.of_law else None
         self.apply(patch)
-        run = prove_case(case)
+        run = prove_case(case, bench)
         assert run.mismatches or run.firing_mismatches, "the proof does not see the fault"
 
 
-def prove_case(case: Case) -> Run:
-    return prove(alone(case.operator, case.folding, case.depth), frames=case.frames, seed=case.seed)
+_SOUND: dict[int, tuple[Case, Bench]] = {}
+
+
+def sound_bench(case: Case) -> Bench:
+    """Return the bench of a case without a fault, built at most once in this process."""
+    if id(case) not in _SOUND:
+        _SOUND[id(case)] = case, bench_of(case)  # the case is kept, and with it its number
+    return _SOUND[id(case)][1]
+
+
+def bench_of(case: Case) -> Bench:
+    return Bench(alone(case.operator, case.folding, case.depth))
+
+
+def prove_case(case: Case, bench: Bench | None = None) -> Run:
+    """Prove a case, stalled, in a bench of its own unless one is given."""
+    bench = bench or bench_of(case)
+    return bench.prove(random_stall(bench.design, case.frames, case.seed), frames=case.frames, seed=case.seed)
 
 
 def looks_late(name: str) -> Callable[[pytest.MonkeyPatch], None]:
