@@ -15,18 +15,20 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.prove.circuit import sharded
 from onnx_hw.runtime.options import Evaluator, RunOptions
 from onnx_hw.runtime.progress import Silent
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from support.small_model import small_model
 
 FRAMES = 21
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A model, and more samples than a slow simulator proves a build with; in shards of 8 frames."""
     monkeypatch.setattr(sharded, "CYCLES_A_SHARD", 1)
     samples = np.random.default_rng(2).normal(0, 4, (FRAMES, 1, 8)).astype(np.float32)
     np.savez(tmp_path / "x.npz", x=samples)
-    return {"model": small_model(tmp_path / "m.onnx"), "inputs": tmp_path / "x.npz"}
+    scheduling = ScheduleRequest(multipliers=8)
+    return {"model": small_model(tmp_path / "m.onnx"), "inputs": tmp_path / "x.npz", "scheduling": scheduling}
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
         *(pytest.param(e, marks=pytest.mark.slow) for e in (Evaluator.SIMULATION, Evaluator.GATES)),
     ],
 )
-def test_all_frames(files: Mapping[str, Path], engine: Evaluator) -> None:
+def test_all_frames(files: Mapping[str, Any], engine: Evaluator) -> None:
     progress = Silent()
     outputs = run(RunOptions(**files, engine=engine), progress)
     expected = run(RunOptions(**files, engine=Evaluator.GOLDEN))
@@ -47,7 +49,7 @@ def test_all_frames(files: Mapping[str, Path], engine: Evaluator) -> None:
     assert progress.stages[-1].fact == f"{FRAMES} frames bit-exact with golden, every firing as predicted"
 
 
-def test_a_circuit_that_differs(files: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_circuit_that_differs(files: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Golden is changed behind the circuit's back, in the last shard alone."""
     golden = MatMul.golden
 
