@@ -19,6 +19,7 @@ README = (DIGITS / "README.md").read_text(encoding="utf-8")
 def guesses(folder, name):
     """What onnxruntime, computing the file as it stands, takes each test image for; and the labels."""
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # others would spin on the cores of other tests
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     runner = onnxruntime.InferenceSession(folder / name, options, providers=["CPUExecutionProvider"])
     with np.load(folder / "digits_test.npz") as samples:

@@ -37,7 +37,7 @@ def test_the_network_means_what_the_model_says(tmp_path: Path, drawn: tuple[onnx
 
 
 @pytest.mark.slow
-@settings(max_examples=250, suppress_health_check=fresh_file_each_time)
+@settings(max_examples=120, suppress_health_check=fresh_file_each_time)
 @given(quantized_models())
 def test_at_length(tmp_path: Path, drawn: tuple[onnx.ModelProto, np.ndarray]) -> None:
     check(tmp_path / "model.onnx", *drawn)

@@ -46,6 +46,7 @@ def test_windows_that_shape_inference_counts_and_nobody_computes(tmp_path, batch
         assert y.shape == found.shape
         if content.graph.node[0].op_type != "LpPool":  # which onnxruntime pools by rules of its own
             options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = 1  # others would spin on the cores of other tests
             options.log_severity_level = 3  # it warns of the shapes, too
             (wanted,) = onnxruntime.InferenceSession(str(path), options).run(None, {"x": x})
             assert found.shape == wanted.shape

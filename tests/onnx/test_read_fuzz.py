@@ -204,4 +204,4 @@ def test_many_damaged_models(tmp_path, seed):
             continue
         if 0 < len(data) < 5000:
             models.append(data)
-    survive(tmp_path, models, 5000, seed)
+    survive(tmp_path, models, 2000, seed)

@@ -53,6 +53,7 @@ def quantized_values(path: Path, frames: dict[str, np.ndarray]) -> dict[str, np.
                 element = elements.get(node.input[2], TensorProto.INT8)
                 model.graph.output.append(helper.make_tensor_value_info(node.output[0], element, None))
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # others would spin on the cores of other tests
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     count = len(next(iter(frames.values())))

@@ -204,7 +204,7 @@ def test_the_whole_loses_less(tmp_path: Path) -> None:
 def test_requantizers_are_as_they_were_designed(tmp_path: Path) -> None:
     """Behind products multipliers of at most ten bits, without a correction of ties."""
     lengths = []
-    for seed in range(30, 38):
+    for seed in range(30, 34):
         model = drawn(tmp_path, seed)
         network = flow.quantize(model, random_frames(model, 4))
         made = {name: node.operator for node in network.nodes for name in node.outputs}

@@ -54,6 +54,7 @@ def random_frames(model: Model, count: int = 3, spread: float = 2.5) -> dict[str
 def by_onnxruntime(path: Path, frames: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Every output, (frames, *shape), without graph optimizations."""
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # others would spin on the cores of other tests
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3  # it warns of shapes that its own quantizer declared
     session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])

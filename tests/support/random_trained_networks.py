@@ -178,6 +178,7 @@ def _computed(node: onnx.NodeProto, values: Mapping[str, np.ndarray], constants:
     graph = helper.make_graph([node], "node", inputs, [output], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # others would spin on the cores of other tests
     options.intra_op_num_threads = 1
     (found,) = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)
     return found

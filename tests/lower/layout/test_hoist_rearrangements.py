@@ -44,12 +44,12 @@ def test_no_frame_is_rearranged_next_to_the_border(tmp_path: Path, seed: int) ->
 
 @pytest.mark.slow
 def test_no_frame_of_many_is(tmp_path: Path) -> None:
-    wrong = {seed: rearranged_at_the_border(drawn_network(seed, tmp_path)) for seed in range(100, 160)}
+    wrong = {seed: rearranged_at_the_border(drawn_network(seed, tmp_path)) for seed in range(100, 130)}
     assert not any(wrong.values()), {seed: (drawn_border(seed).told, found) for seed, found in wrong.items() if found}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 106))
+@pytest.mark.parametrize("seed", range(100, 103))
 def test_many_in_the_circuit(tmp_path: Path, seed: int) -> None:
     assert_circuit_agrees(drawn_network(seed, tmp_path))
 

