@@ -32,12 +32,6 @@ class ArgMaxFolding(Folding):
 
     in_lanes: int
 
-    def input_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.in_lanes)
-
-    def output_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, 1)
-
 
 @dataclass(frozen=True, repr=False)
 class ArgMax(Operator[ArgMaxFolding]):
@@ -54,9 +48,6 @@ class ArgMax(Operator[ArgMaxFolding]):
     last: bool = False
 
     folding_type = ArgMaxFolding
-
-    def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
 
     def results(self) -> tuple[Tensor, ...]:
         most = self.operand.channels - 1

@@ -8,7 +8,6 @@ which of them are good is known only after the search.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
@@ -28,8 +27,12 @@ class MultiplierKind(Enum):
 
 
 @dataclass(frozen=True, repr=False)
-class Folding(ABC):
-    """Base of all foldings. A field called ``multiplier`` is a ``MultiplierKind``, the others are numbers."""
+class Folding:
+    """Base of all foldings. A field called ``multiplier`` is a ``MultiplierKind``, the others are numbers.
+
+    ``lanes``, ``pixels`` and ``tile`` belong to the orders on both sides, ``in_lanes`` or ``out_tile`` to that on one
+    side; a side without a number of lanes has one.
+    """
 
     @classmethod
     def narrowest(cls) -> Self:
@@ -60,13 +63,24 @@ class Folding(ABC):
         values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
         return {name: value for name, (value, default) in values.items() if value != default}
 
-    @abstractmethod
+    @classmethod
+    @cache
+    def _fields_of(cls, side: str) -> tuple[tuple[str, str], ...]:
+        """Return the arguments of the order of one side, and the fields that give them."""
+        names = {argument: (f"{side}_{argument}", argument) for argument in ("lanes", "pixels", "tile")}
+        return tuple((argument, name) for argument, both in names.items() for name in both if name in cls.names())
+
+    def _order(self, tensor: Tensor, side: str) -> Order:
+        numbers = {argument: getattr(self, name) for argument, name in self._fields_of(side)}
+        return Order(tensor, **{"lanes": 1, **numbers})
+
     def input_order(self, tensor: Tensor) -> Order:
         """Return the order in which the core takes an operand."""
+        return self._order(tensor, "in")
 
-    @abstractmethod
     def output_order(self, tensor: Tensor) -> Order:
         """Return the order in which the core gives a result."""
+        return self._order(tensor, "out")
 
     def __repr__(self) -> str:
         return spelled(self.numbers()) + (", in logic" if self.in_logic else "")
@@ -96,12 +110,6 @@ class EvenFolding(Folding):
 
     lanes: int
 
-    def input_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.lanes)
-
-    def output_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.lanes)
-
 
 @dataclass(frozen=True, repr=False)
 class ElementFolding(EvenFolding):
@@ -121,12 +129,6 @@ class ElementFolding(EvenFolding):
         """Elements that are treated side by side."""
         return self.lanes * self.pixels
 
-    def input_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.lanes, self.pixels, self.tile)
-
-    def output_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.lanes, self.pixels, self.tile)
-
 
 @dataclass(frozen=True, repr=False)
 class SlidingFolding(Folding):
@@ -141,9 +143,3 @@ class SlidingFolding(Folding):
     out_lanes: int
     in_pixels: int = 1
     out_pixels: int = 1
-
-    def input_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.in_lanes, self.in_pixels)
-
-    def output_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.out_lanes, self.out_pixels)

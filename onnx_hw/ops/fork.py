@@ -36,9 +36,6 @@ class Fork(Operator[ElementFolding]):
     def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(f"o{k}" for k in range(self.count))
 
-    def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
-
     def results(self) -> tuple[Tensor, ...]:
         return (self.operand,) * self.count
 

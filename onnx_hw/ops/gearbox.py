@@ -43,12 +43,6 @@ class GearboxFolding(Folding):
     out_lanes: int
     pixels: int = 1
 
-    def input_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.in_lanes, self.pixels)
-
-    def output_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.out_lanes, self.pixels)
-
 
 @dataclass(frozen=True, repr=False)
 class Gearbox(Ring[GearboxFolding]):

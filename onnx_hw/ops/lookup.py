@@ -56,9 +56,6 @@ class Lookup(Operator[ElementFolding]):
         if not self.dtype.min <= self.values.min() <= self.values.max() <= self.dtype.max:
             raise ValueError(f"the values must lie within {self.dtype!r}")
 
-    def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
-
     def results(self) -> tuple[Tensor, ...]:
         return (Tensor(self.operand.shape, self.dtype, int(self.values.min()), int(self.values.max())),)
 

@@ -100,10 +100,11 @@ class Operator(ABC, Generic[F]):
     inputs: ClassVar[tuple[str, ...]] = ("i",)
     outputs: ClassVar[tuple[str, ...]] = ("o",)
     folding_type: ClassVar[type[Folding]]
+    operand: Tensor  # of an operator with one input
 
-    @abstractmethod
     def operands(self) -> tuple[Tensor, ...]:
         """Return the type of each input."""
+        return (self.operand,)
 
     @abstractmethod
     def results(self) -> tuple[Tensor, ...]:

@@ -41,12 +41,6 @@ class RearrangeFolding(Folding):
     in_tile: int = 0
     out_tile: int = 0
 
-    def input_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.in_lanes, self.in_pixels, self.in_tile)
-
-    def output_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.out_lanes, self.out_pixels, self.out_tile)
-
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Rearrange(Operator[RearrangeFolding]):
@@ -103,9 +97,6 @@ class Rearrange(Operator[RearrangeFolding]):
         """The most elements between the first one that will still be read and the last one read so far."""
         read = self.source[self.source >= 0]
         return int((np.maximum.accumulate(read) - np.minimum.accumulate(read[::-1])[::-1]).max()) + 1
-
-    def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
 
     def results(self) -> tuple[Tensor, ...]:
         low, high = self.operand.range

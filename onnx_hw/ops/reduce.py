@@ -47,9 +47,6 @@ class Reduce(Operator[EvenFolding]):
         if self.kind not in FOLDS:
             raise ValueError(f"a reduction must be a max, a min or a sum, not {self.kind!r}")
 
-    def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
-
     def results(self) -> tuple[Tensor, ...]:
         shape = (1, 1, self.operand.channels)
         low, high = self.operand.range

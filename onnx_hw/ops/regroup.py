@@ -42,12 +42,6 @@ class RegroupFolding(Folding):
     in_pixels: int = 1
     out_pixels: int = 1
 
-    def input_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.lanes, self.in_pixels)
-
-    def output_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.lanes, self.out_pixels)
-
 
 @dataclass(frozen=True, repr=False)
 class Regroup(Ring[RegroupFolding]):

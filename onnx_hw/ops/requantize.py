@@ -59,12 +59,6 @@ class RequantizeFolding(Folding):
         """Elements that are treated side by side."""
         return self.lanes * self.pixels
 
-    def input_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.lanes, self.pixels, self.tile)
-
-    def output_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.lanes, self.pixels, self.tile)
-
 
 class Monotone(Operator[RequantizeFolding]):
     """A monotone step function per channel, by the cheapest circuit.
@@ -133,9 +127,6 @@ class Monotone(Operator[RequantizeFolding]):
     def most_steps(self) -> int:
         """The most steps a beat can be spread over: one for every digit of a multiplication."""
         return 1 if self.multiplication is None else self.multiplication.digits
-
-    def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
 
     def results(self) -> tuple[Tensor, ...]:
         return (Tensor(self.operand.shape, self.result_type, self.exact.low, self.exact.high),)

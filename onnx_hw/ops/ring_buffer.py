@@ -29,9 +29,6 @@ class Ring(Operator[F]):
         if self.capacity is not None and self.capacity < 1:
             raise ValueError(f"the ring must hold at least one beat, not {self.capacity}")
 
-    def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
-
     def results(self) -> tuple[Tensor, ...]:
         return (self.operand,)
 

@@ -68,9 +68,6 @@ class SlidingOperator(Operator[S]):
         """Cycles that the reader spends on each output beat: one for each tap."""
         return self.sliding.taps
 
-    def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
-
     def chunks(self, folding: S) -> int:
         """Return the beats of the output pixels that leave side by side."""
         return self.output_orders(folding)[0].groups
