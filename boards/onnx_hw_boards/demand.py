@@ -122,12 +122,7 @@ class Multiplexer:
 
 @dataclass(frozen=True)
 class LogicFunction:
-    """Functions of the same few bits.
-
-    Attributes:
-        inputs: number of bits that they depend on.
-        bits: number of functions.
-    """
+    """Functions, ``bits`` of them, of the same few bits, ``inputs``."""
 
     inputs: int
     bits: int = 1
@@ -135,12 +130,7 @@ class LogicFunction:
 
 @dataclass(frozen=True)
 class Enable:
-    """The condition under which registers are loaded.
-
-    Attributes:
-        inputs: number of bits that it depends on.
-        resets: whether the registers have a reset, too.
-    """
+    """The condition, of some bits, under which registers are loaded, which may have a reset, too."""
 
     inputs: int
     resets: bool

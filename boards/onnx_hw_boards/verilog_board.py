@@ -23,11 +23,7 @@ class ShellKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class VerilogBoard(Board):
-    """A build that ends with Verilog; the chip only says how much a design may take.
-
-    Attributes:
-        shell: circuit around the network.
-    """
+    """A build that ends with Verilog in a ``shell``; the chip only says how much a design may take."""
 
     shell: ShellKind
 

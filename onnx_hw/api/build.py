@@ -161,12 +161,7 @@ def _receiver(progress: bool | Progress, options: BuildOptions) -> Progress:
 def _material(options: BuildOptions, source: ModelSource, **samples: GivenSamples | None) -> Iterator[BuildOptions]:
     """Give the options of a build whose model and samples are files; those in memory are written into its folder.
 
-    A model or samples that are refused leave no new folder.
-
-    Args:
-        options: options of the build.
-        source: its model.
-        samples: samples by the name of their option.
+    A model or samples that are refused leave no new folder. ``samples`` are by the name of their option.
 
     Raises:
         UserError: faults of the model or the samples; the folder cannot be written.

@@ -13,12 +13,7 @@ from onnx_hw_link.link import Link, LinkPort
 
 
 def link_of(design: Design, clock_mhz: float, digest: bytes = bytes(16)) -> Link:
-    """Return the link of a design.
-
-    Args:
-        clock_mhz: clock of the chip.
-        digest: 16 bytes that identify the circuit.
-    """
+    """Return the link of a design at a clock of the chip; ``digest``, 16 bytes, identifies the circuit."""
     edges, names = {edge.tensor: edge for edge in design.edges()}, edge_names(design)
     into = [edges[tensor] for tensor in dict.fromkeys(boundary.tensor for boundary in design.network.inputs)]
     out = [edges[tensor] for tensor in dict.fromkeys(boundary.tensor for boundary in design.network.outputs)]

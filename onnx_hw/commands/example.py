@@ -19,12 +19,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class WrittenExample:
-    """An example that was written.
-
-    Attributes:
-        model: the model to build.
-        files: all files.
-    """
+    """An example that was written: the model to build, and all files."""
 
     model: Path
     files: tuple[Path, ...]

@@ -16,12 +16,7 @@ from onnx_hw_link.transport import TRANSPORTS
 
 @dataclass(frozen=True)
 class BoardVerdict:
-    """Verdict of a self-test.
-
-    Attributes:
-        result: what the board computed, and how soon.
-        device: place where the build was run.
-    """
+    """Verdict of a self-test: what the board computed, and how soon, and where the build was run."""
 
     result: SelfTestResult
     device: Tried

@@ -73,12 +73,7 @@ def goal_without_samples(model: Model) -> UserError:
 def quantization_warnings(
     model: Model, quantized: Quantized, scheme: Scheme | None, *, calibrated: bool
 ) -> Iterator[Warned]:
-    """Yield what a user should know of the integers that were chosen.
-
-    Args:
-        model: model of one frame, before quantization.
-        calibrated: whether samples for calibration were given.
-    """
+    """Yield what a user should know of the integers chosen for a model of one frame, calibrated with samples or not."""
     if quantized.chosen and quantized.brings:
         values = ", ".join(f"{short(name)} ({reason})" for name, reason in quantized.chosen.items())
         yield f"hardware needs integers for {values}", "their scales come from the samples"
@@ -98,12 +93,7 @@ def quantization_warnings(
 
 
 def quantization_fact(quantized: Quantized, samples: int, origin: ScaleOrigin) -> str:
-    """Return bits, operators, and where the scales come from.
-
-    Args:
-        samples: number of samples for calibration.
-        origin: origin of the scales that the model does not bring.
-    """
+    """Return bits, operators, and the origin of the scales: ``samples`` of calibration, or where the model has none."""
     network = quantized.network
     bits = min(tensor.dtype.bits for tensor in network.tensors.values() if tensor.dtype.bits <= 16)
     calibrated = "" if quantized.brings else f"; {origin.value.format(samples)}"
@@ -112,11 +102,7 @@ def quantization_fact(quantized: Quantized, samples: int, origin: ScaleOrigin) -
 
 
 def schedule_warnings(design: Design, planned: DesignSection, excess: str) -> Iterator[Warned]:
-    """Yield what a user should know of a design.
-
-    Args:
-        excess: what the design takes more of than a comfortable share; empty if nothing.
-    """
+    """Yield what a user should know of a design; ``excess`` is what it takes beyond a comfortable share, or empty."""
     if excess:
         yield f"the chip is fuller than is comfortable: {excess}", "routing may take long, or miss the clock"
     if planned.interval_cycles > design.interval:

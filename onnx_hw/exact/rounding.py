@@ -71,11 +71,7 @@ class Rounding(Enum):
         return k if above > 0 or (above == 0 and self.takes_edge(k, zero)) else k - 1
 
     def integers(self, numbers: np.ndarray, zero: Any) -> np.ndarray:
-        """Round finite floats, exactly; int64.
-
-        Args:
-            numbers: counted from ``zero``, so that none of their bits is spent on it.
-        """
+        """Round finite floats, exactly; int64. They count from ``zero``, so that it takes none of their bits."""
         if self is Rounding.HALF_EVEN:  # numpy's own needs half of the room
             return np.rint(numbers).astype(np.int64) + zero
         whole = np.floor(numbers)

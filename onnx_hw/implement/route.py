@@ -166,8 +166,5 @@ def pack(build: BuildFolder, routed: RouteResult, *, packer: Tool | None = None)
 
 
 def _slowest_path(report: Mapping[str, Any], clock: str) -> Sequence[Mapping[str, Any]]:
-    """Return the parts of the slowest path from register to register, or none.
-
-    Paths to and from the pads say nothing about the clock.
-    """
+    """Return the slowest path from register to register, or none; paths of pads say nothing about the clock."""
     return next((p["path"] for p in report["critical_paths"] if clock in p["from"] and clock in p["to"]), ())

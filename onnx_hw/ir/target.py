@@ -12,12 +12,7 @@ from onnx_hw_boards.families.family import Price
 
 @dataclass(frozen=True)
 class DesignTarget:
-    """The board that a design is for, and the clock there.
-
-    Attributes:
-        board: board or bare chip.
-        clock_mhz: clock of the design, MHz.
-    """
+    """The board, or bare chip, that a design is for, and the design's clock there, in MHz."""
 
     board: Board
     clock_mhz: float

@@ -26,21 +26,13 @@ class Diagnosis:
     """
 
     def __init__(self, builder: Builder, producers: Mapping[str, Node]) -> None:
-        """Start without obstacles.
-
-        Args:
-            producers: the node that makes each value, by the name of the value.
-        """
+        """Start without obstacles; ``producers`` are the nodes that make the values, by name."""
         self.builder, self.producers = builder, producers
         self.obstacles: dict[str, Obstacle] = {}
         self.on_tail: set[str] = set()
 
     def keep_out(self, node: Node, obstacle: Obstacle | None) -> None:
-        """Record that a node belongs to the tail.
-
-        Args:
-            obstacle: its own obstacle; None where only an input of it is on the tail.
-        """
+        """Record that a node belongs to the tail by its own ``obstacle``; None where only an input of it does."""
         self.on_tail.update(name for name in node.outputs if name)
         if obstacle is not None:
             self.obstacles[_key(node)] = obstacle

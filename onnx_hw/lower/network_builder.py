@@ -331,9 +331,7 @@ class NetworkBuilder:
         return Layout((1, 1, order.size), order).where
 
     def materialize(self, value: StreamValue) -> Tensor:
-        """Return the tensor of a value whose reader takes any order: a free input gets the order of an image, or its
-        own order.
-        """
+        """Return the tensor of a value for a reader of any order: a free input gets an image's order, or its own."""
         return self._fix_order(value, default_layout(value.shape))
 
     def request_layout(self, value: T, layout: Layout, node: Node) -> T:

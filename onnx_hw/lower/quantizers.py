@@ -117,11 +117,7 @@ class Quantizer:
 
 @dataclass(frozen=True, kw_only=True)
 class Rounded(Quantizer):
-    """Quantizer that rounds ``real / step + zero_point``.
-
-    Attributes:
-        rounding: rounding mode.
-    """
+    """Quantizer that rounds ``real / step + zero_point`` in the mode ``rounding``."""
 
     rounding: Rounding
 

@@ -63,11 +63,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class ToolProblem(Problem):
-    """Failure of a tool.
-
-    Attributes:
-        last_words: last lines of its log.
-    """
+    """Failure of a tool, with the last lines of its log."""
 
     last_words: tuple[str, ...] = ()
 

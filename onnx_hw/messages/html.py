@@ -39,15 +39,7 @@ def render_value(
     columns: Sequence[str] = (),
     rows: Sequence[Sequence[Any]] = (),
 ) -> str:
-    """Return a value for a notebook: a title, facts, and a table.
-
-    Args:
-        title: what the value is.
-        facts: short facts by name.
-        caption: caption of the table.
-        columns: its headings.
-        rows: its cells; the first of a row is a name.
-    """
+    """Return a value for a notebook: a title, short facts by name, and a table, whose rows begin with a name."""
     values = {"title": title, "facts": facts, "caption": caption, "columns": columns, "rows": rows}
     return render("value.html", most=MAX_ROWS, **values)
 

@@ -38,12 +38,7 @@ class Fault:
 
 
 class InvariantError(Exception):
-    """Exception for a pass that returned a broken value, which is a bug of onnx-hw.
-
-    Attributes:
-        made_by: name of the pass.
-        faults: the first faults of the value.
-    """
+    """Exception for a pass, ``made_by``, that returned a value with ``faults``, which is a bug of onnx-hw."""
 
     def __init__(self, made_by: str, what: str, faults: tuple[Fault, ...]) -> None:
         super().__init__(f"{made_by} made a broken {what}: {'; '.join(map(str, faults))}")

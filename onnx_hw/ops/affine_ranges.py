@@ -18,11 +18,7 @@ ONE.flags.writeable = False
 
 @dataclass(frozen=True, eq=False)
 class LoopTurns:
-    """``count`` turns of a loop: the numbers ``first + turn · step + pattern``.
-
-    Attributes:
-        pattern: (numbers of a turn,) int64, not empty.
-    """
+    """``count`` turns of a loop: the numbers ``first + turn · step + pattern``; the pattern is int64, not empty."""
 
     first: int
     count: int

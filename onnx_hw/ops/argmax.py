@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class ArgMaxFolding(Folding):
-    """Folding of an ArgMax core.
-
-    Attributes:
-        in_lanes: integers per beat of the image; the result has one channel.
-    """
+    """Folding of an ArgMax core: integers per beat of the image; the result has one channel."""
 
     in_lanes: int
 

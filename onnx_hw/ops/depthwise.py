@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class DepthwiseFolding(SlidingFolding):
-    """Folding of a depthwise core.
-
-    Attributes:
-        multiplier: what the products are made of.
-    """
+    """Folding of a depthwise core, and what its products are made of."""
 
     multiplier: MultiplierKind = MultiplierKind.HARDWARE
 
@@ -43,12 +39,8 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
     """A convolution whose every result reads one channel: result c reads channel ``c // multiplier``.
 
     Attributes:
-        operand: the image.
         weights: (outputs, rows, columns) int64; outputs are a multiple of the channels.
-        strides, dilations: (rows, columns).
-        pads: (top, left, bottom, right).
-        pad_value: what lies outside the image: the zero point of the operand.
-        capacity: beats of the line buffer; None for those that full rate needs.
+        others: as in ``SlidingOperator``; outside the image lies the zero point of the operand.
     """
 
     operand: Tensor

@@ -87,9 +87,7 @@ class Folding:
 
 
 def spelled(numbers: Mapping[str, int]) -> str:
-    """Write a folding briefly: ``4×7``, the lanes in and out, or ``4``, those of all streams; behind them everything
-    else of which there are several.
-    """
+    """Write a folding briefly: lanes in and out, ``4×7``, or of all streams, ``4``; then all else that is not 1."""
     parts = ["×".join(str(number) for name, number in numbers.items() if name.endswith("lanes"))]
     parts += [f"{numbers[name]} {name}" for name in ("pixels", "steps") if numbers.get(name, 1) > 1]
     in_pixels, out_pixels = (numbers.get(f"{side}_pixels", 1) for side in ("in", "out"))
@@ -102,11 +100,7 @@ def spelled(numbers: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, repr=False)
 class EvenFolding(Folding):
-    """Folding of a core whose streams are equally wide.
-
-    Attributes:
-        lanes: integers per beat of every stream.
-    """
+    """Folding of a core whose streams are equally wide: ``lanes`` are the integers per beat of each."""
 
     lanes: int
 

@@ -32,12 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class GearboxFolding(Folding):
-    """Folding of a gearbox.
-
-    Attributes:
-        in_lanes, out_lanes: channels per beat of the input, of the output.
-        pixels: pixels per beat of both.
-    """
+    """Folding of a gearbox: channels per beat of the input, of the output; pixels per beat of both."""
 
     in_lanes: int
     out_lanes: int
@@ -46,12 +41,7 @@ class GearboxFolding(Folding):
 
 @dataclass(frozen=True, repr=False)
 class Gearbox(Ring[GearboxFolding]):
-    """Changes nothing but the number of lanes.
-
-    Attributes:
-        operand: what passes through.
-        capacity: input beats it stores; None for those that full rate needs.
-    """
+    """Changes nothing but the number of lanes; attributes are those of ``Ring``."""
 
     operand: Tensor
     capacity: int | None = None

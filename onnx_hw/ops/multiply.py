@@ -31,11 +31,7 @@ LIMB, WIDEST_FACTOR, WIDEST_PRODUCT = 18, 36, 48
 
 @dataclass(frozen=True, repr=False)
 class MultiplyFolding(ElementFolding):
-    """Folding of a product of two tensors, element by element.
-
-    Attributes:
-        multiplier: what the products are made of.
-    """
+    """Folding of a product of two tensors, element by element, and what the products are made of."""
 
     multiplier: MultiplierKind = MultiplierKind.HARDWARE
 

@@ -63,12 +63,7 @@ class Permutation:
 
 
 def of_pixels(shape: tuple[int, int], pixels: np.ndarray, channels: np.ndarray) -> Permutation:
-    """Return the permutation that puts whole pixels in another order, and their channels.
-
-    Args:
-        shape: (height, width).
-        pixels, channels: the old number of each.
-    """
+    """Return the permutation that reorders whole pixels, (height, width), and their channels, by their old numbers."""
     return Permutation((*shape, len(channels)), (pixels[:, None] * len(channels) + channels).reshape(-1))
 
 

@@ -31,13 +31,10 @@ class Pool(SlidingOperator[SlidingFolding]):
     """Windowed maximum, minimum, or sum (an average is a sum and a requantization).
 
     Attributes:
-        operand: the image.
         kind: ``max``, ``min`` or ``sum``.
-        kernel, strides, dilations: (rows, columns).
-        pads: (top, left, bottom, right).
         pad_value: what lies outside the image: the lowest value for ``max``, the greatest for ``min``, the zero point
             for ``sum``.
-        capacity: beats of the line buffer; None for those that full rate needs.
+        others: as in ``SlidingOperator``.
     """
 
     operand: Tensor

@@ -345,9 +345,7 @@ class OuterTurns:
         return np.concatenate([[0], self.released[:-1]])
 
     def numbers(self) -> tuple[AffineSequence, AffineSequence, AffineSequence]:
-        """Return the operations that wait for a later beat, these beats, and for each beat the operation that gives it
-        back.
-        """
+        """Return the operations that wait for a later beat, these beats, and per beat the operation that returns it."""
         waiting = np.flatnonzero(np.diff(self.needs, prepend=-1) > 0)
         starts, beats = waiting * self.operations, self.needs[waiting]
         counts = np.diff(self.released, prepend=0)

@@ -30,12 +30,7 @@ CHUNKS_IN_FLIGHT = 3
 
 @dataclass(frozen=True, repr=False)
 class Reduce(Operator[EvenFolding]):
-    """Maximum, minimum or sum over the pixels.
-
-    Attributes:
-        operand: the image.
-        kind: ``max``, ``min`` or ``sum``.
-    """
+    """Maximum, minimum or sum over the pixels of an image; ``kind`` is ``max``, ``min`` or ``sum``."""
 
     operand: Tensor
     kind: str

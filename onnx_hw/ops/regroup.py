@@ -48,10 +48,7 @@ class Regroup(Ring[RegroupFolding]):
     """Changes nothing but the number of pixels in a beat, one of the two numbers being a multiple of the other.
 
     A beat leaves when all its elements are there; those of a pixel group are given back together, after its last beat.
-
-    Attributes:
-        operand: what passes through.
-        capacity: input beats it stores; None for those that full rate needs.
+    Attributes are those of ``Ring``.
     """
 
     operand: Tensor

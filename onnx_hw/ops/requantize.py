@@ -61,11 +61,7 @@ class RequantizeFolding(Folding):
 
 
 class Monotone(Operator[RequantizeFolding]):
-    """A monotone step function per channel, by the cheapest circuit.
-
-    Attributes:
-        operand: the arguments.
-    """
+    """A monotone step function of the ``operand`` per channel, by the cheapest circuit."""
 
     operand: Tensor
     folding_type = RequantizeFolding

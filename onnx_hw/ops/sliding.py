@@ -17,12 +17,7 @@ from onnx_hw.ops.stream_order import Order
 
 @dataclass(frozen=True)
 class Sliding:
-    """Geometry of a kernel that slides over a (height, width, channels) image.
-
-    Attributes:
-        kernel, strides, dilations: (rows, columns).
-        pads: (top, left, bottom, right).
-    """
+    """Geometry of a kernel that slides over a (height, width, channels) image with (top, left, bottom, right) pads."""
 
     shape: tuple[int, int, int]
     kernel: tuple[int, int]

@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 class Window(SlidingOperator[SlidingFolding]):
     """Elements of a window leave in (kernel row, kernel column, channel) order, as channels of the result.
 
-    Attributes:
-        operand: the image.
-        kernel, strides, dilations: (rows, columns).
-        pads: (top, left, bottom, right).
-        pad_value: what lies outside the image: the zero point of the operand.
-        capacity: beats of the line buffer; None for those that full rate needs.
+    Attributes are those of ``SlidingOperator``; outside the image lies the zero point of the operand.
     """
 
     operand: Tensor

@@ -163,9 +163,7 @@ class _Assuming(LoweringState):
                 self._assume(name)
 
     def _assume_what_enters(self, node: Node) -> None:
-        """Assume integers for weights of a product, and for floats of the host that it reads or that hardware adds to
-        data.
-        """
+        """Assume integers for weights of a product, and floats of the host that it reads or hardware adds to data."""
         facts, constants = facts_of(node), self.graph.constants
         if is_product(node) and facts.weights is not None and facts.effect is Effect.SUMS:
             name = node.inputs[facts.weights.at]

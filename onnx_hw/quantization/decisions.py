@@ -30,12 +30,7 @@ class StoredWeights:
 
 @dataclass(frozen=True)
 class StoredTerm:
-    """Integer bias term.
-
-    Attributes:
-        integers: int64, in the shape of the term.
-        step: step of all integers; the zero point is 0.
-    """
+    """Integer bias term: int64 in the term's shape, and their step; the zero point is 0."""
 
     integers: np.ndarray
     step: Fraction

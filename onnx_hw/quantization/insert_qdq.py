@@ -153,9 +153,7 @@ class _Rewriter:
         return result
 
     def _scales(self, name: str, grid: Grid, element_type: str, *, axis: bool = False) -> tuple[str, str]:
-        """Add scale and zero point as constants and return their names; scalars, unless ``axis`` says that there is
-        one.
-        """
+        """Add scale and zero point as constants, scalars unless ``axis`` says that there is one; return their names."""
         scale, zero = (np.array([float(v) for v in numbers]) for numbers in (grid.step, grid.zero_point))
         if axis:
             zero = np.broadcast_to(zero, scale.shape)

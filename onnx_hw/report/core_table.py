@@ -34,11 +34,7 @@ class CoreRow:
 
 @dataclass(frozen=True)
 class CoreTable:
-    """Rows of the table, and the design that they are the parts of.
-
-    Attributes:
-        is_counted: whether synthesis counted the cells core by core.
-    """
+    """Rows of the table, the design that they are parts of, and whether synthesis counted the cells of each core."""
 
     design: DesignSection
     rows: tuple[CoreRow, ...]

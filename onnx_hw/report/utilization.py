@@ -9,13 +9,7 @@ from onnx_hw.report.model import Report
 
 @dataclass(frozen=True)
 class ResourceUse:
-    """Use of one resource.
-
-    Attributes:
-        name: its short name.
-        words: what it is.
-        used, available: how many cells.
-    """
+    """Use of one resource: its short name, what it is in words, and how many cells are used and available."""
 
     name: str
     words: str

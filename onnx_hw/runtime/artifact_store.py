@@ -36,13 +36,7 @@ _STAGE = re.compile(r"[a-z]+")
 
 @dataclass(frozen=True)
 class StoredResult:
-    """The result of a stage, as it lies in a folder.
-
-    Attributes:
-        folder: where its files are.
-        digest: of its inputs.
-        files: SHA-256 of every file but logs, by name.
-    """
+    """The result of a stage in a folder: the digest of its inputs, and the SHA-256 of its files but logs, by name."""
 
     folder: Path
     digest: str

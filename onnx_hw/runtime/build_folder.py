@@ -100,11 +100,7 @@ class BuildFolder:
         return Made(place, wanted, False, files)
 
     def take(self, name: str, digest: str) -> Made:
-        """Return the result of a stage that the store has, in the folder of that name.
-
-        Raises:
-            KeyError: it does not have it.
-        """
+        """Return the stored result of a stage, in the folder of that name; raise ``KeyError`` where there is none."""
         found = self._taken(name, digest)
         if found is None:
             raise KeyError(f"{name}/{digest}")

@@ -13,12 +13,7 @@ BAR_CHARACTERS = 20
 
 @dataclass
 class Countdown:
-    """The time that a number of frames takes, from now on.
-
-    Attributes:
-        frames: number of frames.
-        started: seconds of the monotonic clock.
-    """
+    """The time that a number of frames takes from ``started`` on, in seconds of the monotonic clock."""
 
     frames: int
     started: float = field(default_factory=time.monotonic)

@@ -201,12 +201,7 @@ class BuildOptions(ModelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(ModelOptions):
-    """Options of ``onnx-hw run``.
-
-    Attributes:
-        inputs: npz with the samples.
-        engine: who computes the outputs.
-    """
+    """Options of ``onnx-hw run``: samples, and who computes the outputs."""
 
     inputs: Path = field()
     engine: Evaluator = Evaluator.GOLDEN

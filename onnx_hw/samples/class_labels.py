@@ -25,11 +25,7 @@ MAX_NAMED = 8  # classes in a note
 
 
 def labels_of_folders(folders: Sequence[Path], description: Description) -> tuple[dict[Path, int], tuple[Note, ...]]:
-    """Return the class of each sub-folder, and a note that says how they were counted.
-
-    Raises:
-        UserError: stage ``samples``; a name is not among the ``classes`` of ``samples.toml``.
-    """
+    """Return the class of each sub-folder, and how they were counted; raise ``UserError`` for unknown ``classes``."""
     numbers, notes = _class_numbers([folder.name for folder in folders], description)
     return {folder: numbers[folder.name] for folder in folders}, notes
 

@@ -25,11 +25,7 @@ MAX_DESCRIPTION_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Scaling:
-    """Scaling of stored numbers: real = scale * stored + offset.
-
-    Attributes:
-        scale, offset: one number, or one per channel.
-    """
+    """Scaling of stored numbers, real = scale * stored + offset, by one number each, or one per channel."""
 
     scale: np.ndarray
     offset: np.ndarray

@@ -175,9 +175,7 @@ class Offers:
         return fifos(self._cost, [order])
 
     def in_hardware(self, name: str, one: Alternative) -> Alternative | None:
-        """Return the alternative of the node with equally wide streams, whose products are in the chip's multipliers;
-        None if it is not offered.
-        """
+        """Return the node's alternative with equally wide streams and products in hardware multipliers, or None."""
         node, folding = self._nodes[name], replace(one.folding, multiplier=MultiplierKind.HARDWARE)  # type: ignore[call-arg]
         return self._alternative(node, folding) if (name, folding) in self._either else None
 

@@ -21,12 +21,7 @@ Solution = tuple[float, Subset, bool]
 
 @dataclass(frozen=True)
 class TableSize:
-    """Size of the tables of a problem.
-
-    Attributes:
-        largest: entries of the largest table.
-        remembered: entries of what leads back through all tables.
-    """
+    """Size of the tables of a problem: entries of the largest one, and of what leads back through all."""
 
     largest: int
     remembered: int

@@ -33,11 +33,7 @@ class Fits(Protocol):
 
 @dataclass(frozen=True)
 class OtherTarget:
-    """Another target for which a network might be built, and what may be used there.
-
-    Attributes:
-        comfortable: what is tried first; None for all of ``most``.
-    """
+    """Another target for a network: ``comfortable`` use is tried first (None for all of it), then ``most``."""
 
     most: Budget
     target: DesignTarget

@@ -208,12 +208,7 @@ class CheapestOfEach:
 
 
 class _Classes:
-    """Orders that are alike, as one.
-
-    Attributes:
-        orders: different ones.
-        of: (alternatives,) int64: the class of each.
-    """
+    """Orders that are alike, as one: the different ones, and (alternatives,) int64, the class of each."""
 
     def __init__(self, orders: Sequence[Order]) -> None:
         different = {key_of(order): order for order in orders}

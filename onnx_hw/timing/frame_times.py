@@ -23,12 +23,7 @@ MIN_ROUND_CYCLES = 128
 
 @dataclass(frozen=True)
 class FrameTimes:
-    """Cycles of the last tokens.
-
-    Attributes:
-        cycles: per sink, those of all frames that end.
-        live: whether all of them do that were asked for.
-    """
+    """Cycles of the last tokens of all frames that end, per sink, and whether all of them do."""
 
     cycles: tuple[tuple[int, ...], ...]
     live: bool

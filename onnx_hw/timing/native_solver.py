@@ -53,11 +53,7 @@ def available() -> bool:
 
 
 class Solver:
-    """Tracks, made ready for many solutions with other delays and lags.
-
-    Args:
-        tracks: every one that a bound names among them.
-    """
+    """Tracks, all that bounds name, made ready for many solutions with other delays and lags."""
 
     def __init__(self, tracks: Sequence[Track]) -> None:
         self._tracks = tracks

@@ -139,11 +139,7 @@ class Fires(Mapping[tuple[str, str], np.ndarray]):
 
 
 class Events:
-    """The tracks of a design, which may be solved for several depths and stalls.
-
-    Args:
-        links: who waits for whom, where that is more than the design says.
-    """
+    """Tracks of a design, to be solved for several depths and stalls; ``links`` add waits to those of the design."""
 
     def __init__(
         self, design: Design, schedules: Mapping[str, Schedule] | None = None, links: Precedences | None = None

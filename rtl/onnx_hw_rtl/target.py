@@ -57,11 +57,7 @@ class Primitives:
 
 @dataclass(frozen=True)
 class Target:
-    """The ``platform`` of a synthesis.
-
-    Attributes:
-        primitives: the cells of the chip's family that are placed by hand.
-    """
+    """The ``platform`` of a synthesis, with the cells of the chip's family that are placed by hand."""
 
     primitives: Primitives
 

@@ -148,11 +148,7 @@ class Simulator(Protocol):
 
 @runtime_checkable
 class BatchSimulator(Simulator, Protocol):
-    """Simulator of several runs at once.
-
-    Attributes:
-        at_once: greatest number of runs at once.
-    """
+    """Simulator of several runs at once, at most ``at_once``."""
 
     at_once: int
 

@@ -19,11 +19,7 @@ def bytes_at(address: int | None, size: int) -> np.ndarray:
 
 
 def rows_to_offer(source: Stream, tokens: np.ndarray, row: int) -> np.ndarray:
-    """Return the payload of every token, and last the payload that is driven without a token: (tokens + 1, row) uint8.
-
-    Args:
-        row: bytes of a payload, as the simulation keeps it.
-    """
+    """Return each token's payload of ``row`` bytes, and that which is driven without one: (tokens + 1, row) uint8."""
     rows = np.zeros((len(tokens) + 1, row), dtype=np.uint8)
     used = -(-source.width // 8)
     rows[:-1, :used] = pack(tokens, source.bits)

@@ -11,11 +11,7 @@ __all__ = ["PortEnd", "port_end"]
 
 
 class PortEnd(Protocol):
-    """The chip's end of a port.
-
-    Attributes:
-        path: name of the port, as a program opens it.
-    """
+    """The chip's end of a port, which programs open by its ``path``."""
 
     path: str
 

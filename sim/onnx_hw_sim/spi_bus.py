@@ -82,14 +82,8 @@ class SpiChip(NativeChip):
 class SpiPort(ChipThread[SpiChip]):
     """TCP port of this machine that returns, for the bytes that come, those that a simulated chip exchanges for them.
 
-    The chip's time passes only while bytes are exchanged.
-
-    Args:
-        chip: the chip to simulate; it is closed in the end.
-        faults: faults of the bytes on the wires, in either direction; none is lost.
-
-    Attributes:
-        path: name of the port, for ``onnx_hw_link.spi_transport``.
+    The chip's time passes only while bytes are exchanged. No fault loses a byte. ``path`` is the port's name for
+    ``onnx_hw_link.spi_transport``.
     """
 
     def __init__(self, chip: SpiChip, faults: WireFaults | None = None) -> None:

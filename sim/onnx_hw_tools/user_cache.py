@@ -34,11 +34,7 @@ def _private_folder() -> Path:
 
 @contextmanager
 def exclusively(lock: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold the lock file ``lock``. It is released when the process ends, however it ends.
-
-    Args:
-        on_wait: called when another one holds the lock, before waiting for it.
-    """
+    """Hold the lock file until the process ends at the latest; ``on_wait`` is called before waiting for another."""
     from filelock import FileLock, Timeout
 
     lock.parent.mkdir(parents=True, exist_ok=True)

@@ -19,12 +19,7 @@ class Damaged(Exception):
 
 @dataclass(frozen=True)
 class Parcel:
-    """An entry of a store.
-
-    Attributes:
-        stage, digest: its place.
-        files: by name, compressed; logs stay where they are.
-    """
+    """An entry of a store, at ``stage`` and ``digest``: its files by name, compressed; logs stay where they are."""
 
     stage: str
     digest: str

@@ -33,12 +33,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class PlannedDesign:
-    """Design, by arithmetic alone.
-
-    Attributes:
-        estimate: estimated cells.
-        most_fps: frames per second that the link carries; None without a link.
-    """
+    """Design, by arithmetic alone, with estimated cells, and the frames per second of its link (None without one)."""
 
     design: Design
     lanes: int
@@ -50,11 +45,7 @@ class PlannedDesign:
 
 @dataclass(frozen=True)
 class StoredCircuit:
-    """Circuit with which synthesis and routing begin.
-
-    Attributes:
-        rtlil: compressed RTLIL.
-    """
+    """Circuit, as compressed RTLIL, with which synthesis and routing begin."""
 
     rtlil: bytes
     constraints: str

@@ -135,11 +135,7 @@ def signals(dut: Any, stream: BenchStream) -> tuple[Any, Any, Any]:
 
 
 class Scoreboard:
-    """Comparison of the beats on every stream with the golden ones.
-
-    Args:
-        cycles: expected cycle of every beat, by name of the stream; streams without an entry are not timed.
-    """
+    """Comparison of the beats on every stream with golden's; ``cycles`` are those expected of some, by name."""
 
     def __init__(self, dut: Any, streams: list[BenchStream], cycles: dict[str, np.ndarray]) -> None:
         self.dut, self.streams, self.due = dut, streams, cycles

@@ -27,10 +27,7 @@ class Propagation:
 
 
 def propagate_order(network: Network, tensor: str, order: Permutation) -> Propagation | None:
-    """Return the changes that a new order of a tensor needs.
-
-    None where an operator has no such order, or would need two.
-    """
+    """Return the changes that a new order of a tensor needs; None where an operator has none, or would need two."""
     walk = _Walk(network)
     return walk.propagation() if walk.reorder(tensor, order) and walk.finish() else None
 

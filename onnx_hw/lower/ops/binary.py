@@ -98,10 +98,7 @@ def _not_quantized(node: Node, k: int, what: str, quantized: bool = False) -> Ob
 
 
 def _broadcast_in_one_order(builder: Builder, node: Node, a: Real, b: Real) -> tuple[Real, Real]:
-    """Return both operands, broadcast to one shape and in one layout.
-
-    An input of the network takes the order of the other operand.
-    """
+    """Return both operands, broadcast to one shape and layout; a network's input takes that of the other operand."""
     shape = _broadcast_shape(node, a, b)
     if a.shape != shape and b.shape != shape:
         a = _expanded(builder, node, a, shape, None)

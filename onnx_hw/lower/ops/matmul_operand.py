@@ -92,11 +92,7 @@ def from_zero(builder: Builder, node: Node, real: Real, name: str, k: int) -> Re
 
 @dataclass(frozen=True)
 class OperandColumns:
-    """Lines of the data that the columns of a matrix of weights are multiplied by.
-
-    Attributes:
-        slope, offset: slope and offset of the data, one for all columns or one per column.
-    """
+    """Lines of the data, one for all columns or one each, that the columns of a matrix of weights are multiplied by."""
 
     slope: tuple[Fraction, ...]
     offset: tuple[Fraction, ...]
@@ -134,11 +130,7 @@ class OperandColumns:
 
 
 def columns_of(real: Real, order: np.ndarray | None = None) -> OperandColumns:
-    """Return the columns of data on a stream: one per channel.
-
-    Args:
-        order: indices of elements; with it, there is one column per element in this order.
-    """
+    """Return the columns of data on a stream: one per channel, or, with an ``order`` of elements, one per element."""
 
     def per_column(numbers: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
         if len(numbers) == 1 or order is None:

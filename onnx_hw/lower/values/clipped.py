@@ -17,11 +17,7 @@ from onnx_hw.onnx.operators.registry import facts_of
 
 @dataclass(frozen=True, kw_only=True)
 class Clipped(LoweredValue):
-    """Real numbers with bounds.
-
-    Attributes:
-        low, high: least and greatest number; None for no bound.
-    """
+    """Real numbers with bounds, a least and a greatest number; None for no bound."""
 
     low: Bound = None
     high: Bound = None

@@ -20,13 +20,7 @@ from onnx_hw.ops.concat import Concat
 
 @dataclass(frozen=True)
 class PendingConcat(Clipped):
-    """Concatenation of real numbers along an axis.
-
-    Attributes:
-        parts: the values that are concatenated.
-        axis: axis of their ONNX shapes.
-        shape: shape of the whole.
-    """
+    """Concatenation of real numbers along an axis of their ONNX shapes; ``shape`` is that of the whole."""
 
     parts: tuple[StreamNumbers, ...]
     axis: int

@@ -17,10 +17,9 @@ from onnx_hw.ops.requantize import Requantize
 
 @dataclass(frozen=True)
 class PendingProduct(Clipped):
-    """Real numbers ``clip(a · b, low, high)`` of two tensors, which are integers with a scale and a zero point each.
+    """Real numbers ``clip(a · b, low, high)`` of two tensors: integers with a scale and a zero point each.
 
-    Attributes:
-        a, b: the operands, of one shape, in one order, without bounds.
+    The operands have one shape and one order, and no bounds.
     """
 
     a: Real

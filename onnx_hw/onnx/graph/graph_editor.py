@@ -12,11 +12,7 @@ from onnx_hw.onnx.graph.model import Graph, Node, Value
 
 
 class Additions:
-    """Values and constants of a graph, together with those that were added.
-
-    Attributes:
-        values, constants: those of the graph and the added ones, by name.
-    """
+    """Values and constants of a graph, by name, together with those that were added."""
 
     def __init__(self, graph: Graph) -> None:
         self.values, self.constants = dict(graph.values), dict(graph.constants)

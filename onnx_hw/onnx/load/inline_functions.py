@@ -40,11 +40,7 @@ class Body:
 
 @dataclass
 class Inliner:
-    """Inliner of the functions of one model.
-
-    Attributes:
-        values: types that functions state about their inner values, under the new names.
-    """
+    """Inliner of a model's functions, with the types of their inner values under the new names, ``values``."""
 
     functions: Mapping[FunctionKey, SourceFunction]
     taken: set[str]

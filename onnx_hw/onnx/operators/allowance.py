@@ -38,12 +38,7 @@ class CostExceeded(ValueError):
 
 @dataclass
 class Allowance:
-    """Allowance that is left.
-
-    Attributes:
-        steps: to be spent.
-        held: bytes of the tensors that are needed now.
-    """
+    """Steps that are left to be spent, and the bytes of the tensors that are needed now."""
 
     steps: int = MAX_STEPS
     held: int = 0

@@ -102,10 +102,7 @@ def power_type(a: TensorType, b: TensorType, **_: int | None) -> TensorType:
 
 @operator(since=(7, 12, 13, 15), types=power_type, facts=Facts(Effect.BENDS))
 def Pow(a: Array, b: Array) -> Array:
-    """Raise to a power in the type of the base.
-
-    An integer base with a float exponent is computed in float64 and truncated.
-    """
+    """Raise to a power in the base's type: an integer, with a float exponent, in float64 and then truncated."""
     return power(a, b)
 
 

@@ -250,10 +250,7 @@ def causal_conv_type(
 def CausalConvWithState(
     x: Array, w: Array, bias: Array | None = None, past_state: Array | None = None, *, activation: str = "none"
 ) -> tuple[Array, Array]:
-    """Convolve each channel of (batch, channels, length) with its own kernel over the past.
-
-    The last inputs are returned, too.
-    """
+    """Convolve each channel of (batch, channels, length) with its kernel over the past; return the last inputs, too."""
     if activation not in ("none", "silu", "swish"):
         raise ValueError(f"activation must be none, silu or swish, not {activation}")
     taps = w.shape[2]

@@ -44,10 +44,7 @@ def loop_type(
     body: Graph,
     call: TypeCall,
 ) -> tuple[TensorType | None, ...]:
-    """Infer types: carried values whose type no iteration changes keep it.
-
-    Scan outputs have one entry per iteration.
-    """
+    """Infer types: carried values keep one that no iteration changes; scan outputs have an entry per iteration."""
     before = [
         None if tensor_type is None else TensorType(tensor_type.dtype, tensor_type.shape) for tensor_type in carried
     ]
@@ -187,10 +184,7 @@ def Scan_8(
     num_scan_inputs: int,
     call: Call,
 ) -> tuple[Array, ...]:
-    """Scan each sample of a batch (axis 0) by itself, along axis 1.
-
-    ``lengths`` states the length of each sample; zeros follow it.
-    """
+    """Scan each sample of a batch (axis 0) by itself, along axis 1, for its ``lengths``; zeros follow it."""
     samples = []
     longest = inputs[-1].shape[1]
     states = len(inputs) - num_scan_inputs
@@ -207,10 +201,7 @@ def Scan_8(
 
 
 def _stack(values: list[Array], body: Graph, position: int) -> Array:
-    """Stack the values of all iterations on a new first axis.
-
-    Without iterations the result is an empty tensor of the declared type.
-    """
+    """Stack the values of all iterations on a new first axis; of none, an empty tensor of the declared type."""
     if values:
         return np.stack(values)
     declared = body.outputs[position]

@@ -60,10 +60,7 @@ def conv_type(x: TensorType, w: TensorType, b: TensorType | None = None, **attri
     facts=Facts(Effect.SUMS, window_macs(1), Weights(1, axis=0, channel=1)),
 )
 def Conv(x: Array, w: Array, b: Array | None = None, *, group: int = 1, **attributes: Any) -> Array:
-    """Convolve ``x`` (batch, channels, *spatial) with ``w`` (outputs, channels / group, *kernel).
-
-    ``b`` (outputs,) is added.
-    """
+    """Convolve (batch, channels, *spatial) with (outputs, channels / group, *kernel), and add ``b`` (outputs,)."""
     window = conv_window(x.shape, w.shape, group=group, **attributes)
     dtype = x.dtype
     if dtype.itemsize < 4:  # float16 and bfloat16 are summed in float32, as every runtime does

@@ -113,10 +113,7 @@ earlier(ScatterND, since=(11, 13), without=("reduction",))
 def TensorScatter(
     x: Array, update: Array, write_indices: Array | None = None, *, axis: int = -2, mode: str = "linear"
 ) -> Array:
-    """Write new entries into a cache along ``axis``, from another place on for each sample.
-
-    ``mode`` circular wraps around.
-    """
+    """Write new entries into a cache along ``axis``, from a place per sample on; ``mode`` circular wraps around."""
     along = normal_axis(axis, x.ndim)
     if along == 0 or mode not in ("linear", "circular"):
         raise ValueError(f"axis must not be that of the batch, and mode must be linear or circular, not {mode}")

@@ -60,10 +60,7 @@ def matmul_integer_type(
     facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2)),
 )
 def MatMulInteger(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
-    """Return ``(a - a_zero_point) @ (b - b_zero_point)``, exactly, modulo 2^32.
-
-    Zero points are per row of a, per column of b.
-    """
+    """Return ``(a - a_zero_point) @ (b - b_zero_point)`` modulo 2^32; zero points are per row of a, column of b."""
     product = integer_product(_centred_rows(a, a_zero_point), subtract_zero_point(b, b_zero_point, axis=-1))
     return product.astype(np.int64).astype(np.int32)
 

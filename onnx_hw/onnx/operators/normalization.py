@@ -58,10 +58,7 @@ def BatchNormalization(
     momentum: float = _MOMENTUM,
     training_mode: int = 0,
 ) -> tuple[Array, ...]:
-    """Return ``(x - mean) / sqrt(var + epsilon) * scale + bias`` per channel.
-
-    In training the batch's own statistics are used.
-    """
+    """Return ``(x - mean) / sqrt(var + epsilon) * scale + bias`` per channel; in training by the batch's statistics."""
     if not training_mode:
         return (_normalize(x, scale, bias, mean, var, epsilon),)
     axes = (0, *range(2, x.ndim))
@@ -142,10 +139,7 @@ def BatchNormalization_6(
 
 
 def _normalize(x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float) -> Array:
-    """Normalize by one multiplication and one addition per element.
-
-    The parameters are per channel, or of a whole sample's shape.
-    """
+    """Normalize by one multiplication and addition per element, with parameters per channel or of a sample's shape."""
     wide = widen(x)
     dtype = wide.dtype
     gain = scale.astype(np.float64) / np.sqrt(var.astype(np.float64) + epsilon)

@@ -220,10 +220,7 @@ def GRU(
     linear_before_reset: int = 0,
     **attributes: Any,
 ) -> tuple[Array, ...]:
-    """Compute gates in the order z, r, h.
-
-    ``linear_before_reset`` applies r after the matrix product instead of before.
-    """
+    """Compute gates in the order z, r, h; with ``linear_before_reset`` r is applied after the matrix product."""
     n = r.shape[-1]
     how = Recurrence.of(("Sigmoid", "Tanh"), n, **attributes)
     zeros = np.zeros((w.shape[0], 6 * n), x.dtype)
@@ -261,10 +258,7 @@ def LSTM(
     input_forget: int = 0,
     **attributes: Any,
 ) -> tuple[Array, ...]:
-    """Compute gates in the order i, o, f, c.
-
-    ``p`` are peephole weights of i, o, f; ``input_forget`` couples f to 1 - i.
-    """
+    """Compute gates in the order i, o, f, c; ``p`` are peephole weights of i, o, f; ``input_forget``: f is 1 - i."""
     n = r.shape[-1]
     how = Recurrence.of(("Sigmoid", "Tanh", "Tanh"), n, **attributes)
     peepholes = np.zeros((w.shape[0], 3 * n), x.dtype) if p is None else p

@@ -82,10 +82,7 @@ def Resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Array:
-    """Resize all axes, or ``axes``, to ``sizes`` or by ``scales``.
-
-    ``roi`` is the part to crop for tf_crop_and_resize.
-    """
+    """Resize all axes, or ``axes``, to ``sizes`` or by ``scales``; ``roi`` is the part for tf_crop_and_resize."""
     how = Interpolation(
         mode,
         coordinate_transformation_mode,

@@ -37,11 +37,7 @@ class MappedFile:
 
 @dataclass
 class SideFiles:
-    """Files of external data next to one model; each is opened once.
-
-    Attributes:
-        folder: the folder of the model.
-    """
+    """Files of external data in the folder of one model; each is opened once."""
 
     folder: Path
     _open: dict[str, MappedFile | None] = field(default_factory=dict)

@@ -30,12 +30,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Expected:
-    """Expected result of a run.
-
-    Attributes:
-        prediction: firings of one frame more than is streamed.
-        beats: tokens of each edge, by tensor.
-    """
+    """Expected firings of a run and one frame more, and tokens of each edge, by tensor."""
 
     prediction: Prediction
     beats: Mapping[str, np.ndarray]

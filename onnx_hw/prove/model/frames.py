@@ -35,11 +35,7 @@ Frames = Mapping[str, np.ndarray]
 
 
 def frames_to_compare(model: Model, network: Network, given: Frames | None) -> tuple[list[dict[str, np.ndarray]], int]:
-    """Return frames by graph input, given ones and then drawn ones, and the number of given ones.
-
-    Args:
-        given: samples or calibration data, by graph input; None for neither.
-    """
+    """Return frames by graph input, the ``given`` ones (or None) and then drawn ones, and the number of given ones."""
     first = [] if given is None else _one_by_one(given)[:MIN_FRAMES]
     drawn = drawn_frames(model, network, MIN_FRAMES - len(first)) if len(first) < MIN_FRAMES else None
     return [*first, *(_one_by_one(drawn) if drawn is not None else ())], len(first)

@@ -54,11 +54,7 @@ class Agreement:
 
 
 class FrameComparison:
-    """Comparison of golden with the model, frame by frame.
-
-    Attributes:
-        agreement: agreement so far.
-    """
+    """Comparison of golden with the model, frame by frame: the agreement so far."""
 
     def __init__(self, model: Model, network: Network) -> None:
         self.model = model

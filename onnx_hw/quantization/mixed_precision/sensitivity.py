@@ -41,12 +41,7 @@ MAX_SAMPLES = 8
 
 @dataclass(frozen=True, order=True)
 class TensorKey:
-    """Key of a tensor with a width of its own.
-
-    Attributes:
-        kind: "data" or "weights".
-        name: name of the value, or label of the node.
-    """
+    """Key of a tensor with a width of its own: "data" and the value's name, or "weights" and the node's label."""
 
     kind: str
     name: str

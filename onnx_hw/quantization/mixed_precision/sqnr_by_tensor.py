@@ -114,11 +114,7 @@ def loss_by_tensor(
 
 
 class _Walk:
-    """Walk through the graph, in floats and in integers.
-
-    Attributes:
-        tensors: key, bits and saturated share of each tensor so far.
-    """
+    """Walk through the graph, in floats and in integers: key, bits and saturated share of each tensor so far."""
 
     def __init__(
         self,

@@ -22,11 +22,7 @@ MAX_INPUT_ELEMENTS = 1 << 23
 
 
 class BatchedRun:
-    """Values of every sample that later nodes read.
-
-    Attributes:
-        values: one table per sample; values that no further node reads are dropped.
-    """
+    """Values by sample that later nodes read; those that no further node reads are dropped."""
 
     def __init__(self, graph: Graph, frames: Sequence[Frame]) -> None:
         self.values: list[dict[str, Any]] = [dict(frame) for frame in frames]

@@ -60,10 +60,7 @@ def describe_ports(design: Design) -> tuple[PortSection, ...]:
 
 
 def irregular_orders(design: Design) -> str:
-    """Return JSON: by stream and value, the index in the flat value of every element.
-
-    The text is empty if all orders are loop nests.
-    """
+    """Return JSON, by stream and value, of every element's index in the flat value; empty if all are loop nests."""
     names = edge_names(design)
     orders: dict[str, dict[str, list[int]]] = {}
     for boundary in (*design.network.inputs, *design.network.outputs):
@@ -77,10 +74,7 @@ def describe_quantization(
 ) -> Quantization:
     """Return every tensor with its integer type and, where it has one, its scale.
 
-    Args:
-        network: the network.
-        frames: samples by graph input for the statistics of values; None for none.
-        sqnr: signal to noise ratio of values of the float model, dB, by name.
+    Statistics are of samples by graph input; ``sqnr`` are ratios of the float model's values, dB, by name.
     """
     statistics, noise = value_statistics(network, frames), sqnr_of(network, sqnr or {})
     return Quantization(

@@ -36,12 +36,7 @@ def digits_of(number: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class ShiftedMultiple:
-    """Multiple of x that counts as ``sign · value · 2^shift``.
-
-    Attributes:
-        value: ``factor · x``.
-        level: number of adders between x and the value.
-    """
+    """Multiple of x, ``factor · x`` behind ``level`` adders, that counts as ``sign · value · 2^shift``."""
 
     value: Value
     factor: int

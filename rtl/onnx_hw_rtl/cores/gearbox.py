@@ -130,10 +130,7 @@ class Gearbox(Core):
 
 
 def _blocks_touched(beats: int, places: int, span: int) -> int:
-    """Return the greatest number of blocks that ``span`` consecutive beats touch.
-
-    A pixel's ``beats`` fill blocks of ``places`` beats.
-    """
+    """Return the most blocks of ``places`` that ``span`` beats touch; a pixel's ``beats`` begin a new block."""
     per_pixel = -(-beats // places)
     block_of = [pixel * per_pixel + k // places for pixel in range(2 + -(-span // beats)) for k in range(beats)]
     return max(block_of[k + span - 1] - block_of[k] + 1 for k in range(beats))

@@ -74,9 +74,7 @@ class MultiplyAddShift:
 
     @property
     def latency(self) -> int:
-        """Cycles from the last step to the result: constants, rows, their sum over the digits and the steps, addend,
-        clamp.
-        """
+        """Cycles from the last step to the result: constants, rows, their sum over digits and steps, addend, clamp."""
         return 5 + (self.rows - 1).bit_length() + (self.steps > 1) + (self.tie_bit is not None) + 1
 
     @property

@@ -150,10 +150,7 @@ def _is_ahead(sure: Value, read: Value, frame: int) -> Value:
 
 
 def _at_least(value: Value, least: int) -> Value:
-    """Return whether a number is at least a constant, with one gate for each bit that matters.
-
-    Synthesis would subtract.
-    """
+    """Return whether a number is at least a constant, by a gate per bit that matters: synthesis would subtract."""
     # result for the bits so far, from the lowest bit that is set in ``least``; lower bits do not matter
     reached: Value | None = None
     for bit in range(len(value)):

@@ -39,11 +39,7 @@ class LockstepSources:
 
 
 class WordPlacement:
-    """Placement of every word: in a port, in a variable of one function, or in the state.
-
-    Attributes:
-        kept: places in the state, in the order in which they are needed.
-    """
+    """Placement of every word: in a port, a variable of one function, or the state, in the order of their need."""
 
     def __init__(self, cycle: Cycle, functions: Sequence[Sequence[int]]) -> None:
         self.kept: dict[tuple[str, int, int], int] = {}

@@ -59,17 +59,7 @@ class LockstepSimulator(NativeSimulator):
         jobs: int | None = None,
         on_first_run: Callable[[Tool], None] | None = None,
     ) -> LockstepSimulator:
-        """Compile ``circuit`` under ``folder``, or take the library of an equal circuit there.
-
-        Args:
-            jobs: number of compilers at a time; None for one per processor.
-            on_first_run: see ``tools.run``.
-
-        Raises:
-            UnsupportedCircuit: a cell of the circuit is not known here.
-            ToolMissing: yosys or a C++ compiler is not installed.
-            ToolFailed: one of them failed.
-        """
+        """Compile ``circuit`` under ``folder``, unless an equal circuit is there; see ``build_lockstep``."""
         return cls(circuit, build_lockstep(circuit, folder.resolve(), jobs=jobs, on_first_run=on_first_run))
 
     def run(self, stimulus: Stimulus) -> Recording:

@@ -58,10 +58,7 @@ def cases(ways: int) -> float:
 
 
 def _product(part: Product) -> Mapped:
-    """Return the cost of a product; all three of its registers are left.
-
-    An unsigned factor next to a signed one has one more bit.
-    """
+    """Return the cost of a product with all three registers; an unsigned factor of a signed one has one more bit."""
     registers, mixed = 3 * (part.a + part.b), any(part.signed)
     a, b = (bits + (mixed and not signed) for bits, signed in zip((part.a, part.b), part.signed, strict=True))
     if min(a, b) < NARROWEST:
