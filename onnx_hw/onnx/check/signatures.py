@@ -9,14 +9,7 @@ from typing import Final
 
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.check.functions import all_nodes, called_function, functions_by_key
-from onnx_hw.onnx.graph.signatures import (
-    Parameter,
-    Signature,
-    operator_names,
-    signature_of,
-    standard_domains,
-    versions_of,
-)
+from onnx_hw.onnx.graph import signatures
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.opsets import domain_name
 from onnx_hw.onnx.parse.source_model import SourceModel, SourceNode
@@ -63,7 +56,7 @@ def check_signatures(model: SourceModel, findings: Findings) -> None:
                 missing[node.domain] += 1
                 _report_not_imported(node, missing[node.domain], where, opsets, findings)
                 continue
-            if called_function(node, functions) is None and node.domain in standard_domains():
+            if called_function(node, functions) is None and node.domain in signatures.standard_domains():
                 check_node(node, opsets[node.domain], findings)
 
 
@@ -101,7 +94,7 @@ def _report_not_imported(
 
 def check_node(node: SourceNode, version: int, findings: Findings) -> None:
     """Check one node of a standard domain against its signature at the imported version."""
-    signature = signature_of(node.domain, node.op_type, version)
+    signature = signatures.signature_of(node.domain, node.op_type, version)
     if signature is None:
         _report_unknown(node, version, findings)
         return
@@ -124,7 +117,7 @@ def check_node(node: SourceNode, version: int, findings: Findings) -> None:
 def _report_unknown(node: SourceNode, version: int, findings: Findings) -> None:
     if not node.domain and node.op_type in EXPERIMENTAL:
         return  # the capability stage refuses it by name
-    versions = versions_of(node.domain, node.op_type)
+    versions = signatures.versions_of(node.domain, node.op_type)
     where = domain_name(node.domain)
     if versions:
         findings.must(
@@ -137,7 +130,7 @@ def _report_unknown(node: SourceNode, version: int, findings: Findings) -> None:
     if findings.enough("operator-unknown"):
         known: tuple[str, ...] = ()
     else:
-        known = operator_names(node.domain)
+        known = signatures.operator_names(node.domain)
     close = get_close_matches(node.op_type[:60], known, 1)
     findings.must(
         "operator-unknown",
@@ -148,7 +141,7 @@ def _report_unknown(node: SourceNode, version: int, findings: Findings) -> None:
 
 
 def _check_arity(
-    what: str, names: Sequence[str], parameters: Sequence[Parameter], node: SourceNode, findings: Findings
+    what: str, names: Sequence[str], parameters: Sequence[signatures.Parameter], node: SourceNode, findings: Findings
 ) -> None:
     variadic = bool(parameters) and parameters[-1].variadic
     if len(names) > len(parameters) and not variadic:
@@ -184,7 +177,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _check_attributes(node: SourceNode, signature: Signature, findings: Findings) -> None:
+def _check_attributes(node: SourceNode, signature: signatures.Signature, findings: Findings) -> None:
     known = signature.attributes or {}
     names = set()
     for attribute in node.attributes:

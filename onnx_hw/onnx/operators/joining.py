@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Effect, Facts
-from onnx_hw.onnx.operators.registry import Call, Ints, operator
+from onnx_hw.onnx.operators.registry import Call, Ints, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, TypeCall, normal_axes, normal_axis, same_dtype
 
 
@@ -52,10 +52,7 @@ def Split(
     return _split(x, part_lengths(x.shape, split, axis, num_outputs, call.results), axis)
 
 
-@operator(since=13, types=split_type, shape_inputs=(1,))
-def Split_13(x: Array, split: Array | None = None, *, axis: int = 0, call: Call) -> tuple[Array, ...]:
-    """Cut into parts; equal ones must divide the axis."""
-    return _split(x, part_lengths(x.shape, split, axis, None, call.results), axis)
+earlier(Split, since=13, without=("num_outputs",))
 
 
 @operator(since=(2, 11), types=split_2_type)

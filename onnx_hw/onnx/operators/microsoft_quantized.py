@@ -12,20 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.onnx.operators import quantization
 from onnx_hw.onnx.operators.activation import LeakyRelu, Sigmoid
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Effect, Facts, Means
 from onnx_hw.onnx.operators.integer_arithmetic import requantize
 from onnx_hw.onnx.operators.joining import Concat, concat_type
 from onnx_hw.onnx.operators.pooling import AveragePool, pool_type, pool_window
-from onnx_hw.onnx.operators.quantization import (
-    DequantizeLinear,
-    QuantizeLinear,
-    dequantize,
-    dequantized_type,
-    quantize,
-    quantized_type,
-)
 from onnx_hw.onnx.operators.reduction import mean, reduce, reduced_shape
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.scales import check_scales
@@ -37,22 +30,22 @@ _DOMAIN = "com.microsoft"
 
 def to_real(x: Array, scale: Array, zero_point: Array | None) -> Array:
     """Return the real numbers that integers stand for."""
-    return dequantize(x, scale, zero_point, scale.dtype)
+    return quantization.dequantize(x, scale, zero_point, scale.dtype)
 
 
 def to_integers(y: Array, scale: Array, zero_point: Array | None, like: Array) -> Array:
     """Round real numbers to integers; without a zero point in the type of ``like``, around 0."""
-    return quantize(y, scale, zero_point, like.dtype if zero_point is None else zero_point.dtype)
+    return quantization.quantize(y, scale, zero_point, like.dtype if zero_point is None else zero_point.dtype)
 
 
-@operator(since=1, domain=_DOMAIN, types=quantized_type, facts=Facts(Effect.QUANTIZES, rounded=1))
+@operator(since=1, domain=_DOMAIN, types=quantization.quantized_type, facts=Facts(Effect.QUANTIZES, rounded=1))
 def QuantizeLinear_microsoft(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
-    return QuantizeLinear(x, scale, zero_point, axis=axis)
+    return quantization.QuantizeLinear(x, scale, zero_point, axis=axis)
 
 
-@operator(since=1, domain=_DOMAIN, types=dequantized_type, facts=Facts(Effect.DEQUANTIZES))
+@operator(since=1, domain=_DOMAIN, types=quantization.dequantized_type, facts=Facts(Effect.DEQUANTIZES))
 def DequantizeLinear_microsoft(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
-    return DequantizeLinear(x, scale, zero_point, axis=axis)
+    return quantization.DequantizeLinear(x, scale, zero_point, axis=axis)
 
 
 def binary_type(

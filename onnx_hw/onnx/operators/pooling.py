@@ -139,8 +139,7 @@ def GlobalLpPool(x: Array, *, p: int = 2) -> Array:
 @operator(since=1, types=global_pool_type)
 def GlobalLpPool_1(x: Array, *, p: float = 2.0) -> Array:
     """Return a global p-norm, also for a p that is not an integer."""
-    powers = np.abs(widen(x)) ** p
-    return (powers.sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p)).astype(x.dtype)
+    return GlobalLpPool(x, p=p)  # type: ignore[arg-type]
 
 
 def along_axes(combine: np.ufunc, padded: Array, window: SpatialWindow) -> Array:

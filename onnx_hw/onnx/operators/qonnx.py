@@ -28,17 +28,18 @@ CHANNELS_LAST = "qonnx.custom_op.channels_last"
 SNAPS = Facts(Effect.SNAPS)
 
 
-def qonnx_operator(*, since: int | tuple[int, ...], facts: Facts | None = None) -> Callable[[F], F]:
-    """Register an operator of all the domains, with a result like its first input."""
+def qonnx_operator(*, since: int | tuple[int, ...], name: str = "", facts: Facts | None = None) -> Callable[[F], F]:
+    """Register an operator of all the domains, with a result like its first input; see ``operator``."""
 
     def register(function: F) -> F:
         for domain in DOMAINS:
-            operator(since=since, domain=domain, types=like_first, facts=facts)(function)
+            operator(since=since, name=name, domain=domain, types=like_first, facts=facts)(function)
         return function
 
     return register
 
 
+@qonnx_operator(since=(1, 2), name="IntQuant", facts=SNAPS)  # the newer name
 @qonnx_operator(since=(1, 2), facts=SNAPS)
 def Quant(
     x: Array,
@@ -57,21 +58,6 @@ def Quant(
     else:
         y = round_to_integers(np.clip(y, *integer_bounds(bit_width, signed, narrow)), rounding_mode)
     return ((y - zero_point) * scale).astype(x.dtype, copy=False)
-
-
-@qonnx_operator(since=(1, 2), facts=SNAPS)
-def IntQuant(
-    x: Array,
-    scale: Array,
-    zero_point: Array,
-    bit_width: Array,
-    *,
-    narrow: int = 0,
-    rounding_mode: str = "ROUND",
-    signed: int = 1,
-) -> Array:
-    """Quantize: the newer name of Quant."""
-    return Quant(x, scale, zero_point, bit_width, narrow=narrow, rounding_mode=rounding_mode, signed=signed)
 
 
 @qonnx_operator(since=(1, 2), facts=SNAPS)

@@ -104,15 +104,10 @@ def scaled_type(x: TensorType, scales: TensorType, **_: str) -> TensorType:
     return x.with_shape(extents(x.shape, scales.value, None, None, "stretch")[0])
 
 
+@operator(name="Upsample", since=(9, 10), types=scaled_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
 @operator(since=10, types=scaled_type, shape_inputs=(1,))
 def Resize_10(x: Array, scales: Array, *, mode: str = "nearest") -> Array:
     """Resize; a source position is the output position divided by the scale, and nearest means the element before."""
-    return upsampled(x, scales, mode)
-
-
-@operator(since=(9, 10), types=scaled_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
-def Upsample(x: Array, scales: Array, *, mode: str = "nearest") -> Array:
-    """Resize: the old name."""
     return upsampled(x, scales, mode)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from onnx_hw.onnx.graph.model import Graph, Value
 from onnx_hw.onnx.operators.allowance import STEPS_PER_CALL, bytes_of, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code
-from onnx_hw.onnx.operators.registry import Call, operator
+from onnx_hw.onnx.operators.registry import Call, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import like_first, normal_axis
 
 Sequence = list[Array]
@@ -108,9 +108,7 @@ def OptionalHasElement(x: Any = None) -> Array:
     return np.array(x is not None)
 
 
-@operator(since=15, dynamic=True)
-def OptionalHasElement_15(x: Any) -> Array:
-    return np.array(x is not None)
+earlier(OptionalHasElement, since=15, inputs=(1, 1))
 
 
 def _position(position: Array, length: int, most: int) -> int:
