@@ -16,7 +16,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +65,7 @@ def read(path: str | Path, reading: ReadOptions | None = None) -> ReadModel:
     Raises:
         UserError: all faults against the specification.
     """
-    reading = reading or ReadOptions()
-    model = read_onnx(
-        Path(path),
-        strict=reading.strict,
-        lenient=reading.lenient,
-        newer=reading.newer,
-        dimensions=reading.dimensions,
-        cut_at=reading.cut_at,
-    )
+    model = read_onnx(Path(path), **asdict(reading or ReadOptions()))
     return ReadModel.of(replace(infer(model), name=Path(path).stem))
 
 

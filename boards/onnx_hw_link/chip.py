@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Any
 
 from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, NotReady, PortFailed, Stalled
@@ -65,9 +64,7 @@ class Chip:
     def __enter__(self) -> Chip:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -14,16 +14,7 @@ import numpy as np
 from onnx_hw.assemble.design_file import FILE, KeptDesign, read_design
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError, user_error
-from onnx_hw.prove.circuit.sharded import (
-    Shard,
-    ShardBench,
-    ShardResult,
-    add_samples,
-    begin_to_load,
-    difference_error,
-    prove_shards,
-    shards_of,
-)
+from onnx_hw.prove.circuit import sharded
 from onnx_hw.report.build_request import sha256
 from onnx_hw.report.model import Report
 from onnx_hw.report.read import options_of, read_report
@@ -33,8 +24,7 @@ from onnx_hw.runtime.countdown import Countdown
 from onnx_hw.runtime.options import BuildOptions, SimulationEngine, VerifyOptions
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.runtime.workers.executors import InlineExecutor, Workers, worker_died
-from onnx_hw.runtime.workers.open_executor import open_executor
+from onnx_hw.runtime.workers.executors import InlineExecutor, Workers, open_executor, worker_died
 from onnx_hw.samples.frames import SampleTypes
 from onnx_hw.samples.samples import frame_count
 
@@ -164,13 +154,13 @@ def _proven(
     running = recorder.running
     count = 0 if frames is None else frame_count(frames)
     wanted = options.frames or count or RANDOM_FRAMES
-    shards = shards_of(design, wanted)
-    bench = ShardBench(uuid4().hex, design, options.stalls, options.engine, folder.path)
+    shards = sharded.shards_of(design, wanted)
+    bench = sharded.ShardBench(uuid4().hex, design, options.stalls, options.engine, folder.path)
     alone = options.scheduler is None and (options.jobs == 1 or len(shards) <= MAX_SHARDS_INLINE)
 
-    def filled() -> Iterator[Shard]:
+    def filled() -> Iterator[sharded.Shard]:
         for shard in shards:
-            yield shard if frames is None else add_samples(shard, frames, count, labels)
+            yield shard if frames is None else sharded.add_samples(shard, frames, count, labels)
 
     here: AbstractContextManager[Workers] = nullcontext(Workers(InlineExecutor(), 1, folder.path))
     done = VerifyResult("", 0, min(count, wanted), 0, 0, 0, 0.0)
@@ -180,7 +170,7 @@ def _proven(
             bench = replace(bench, together=max(1, min(RUNS, len(shards) // workers.width)))
         made_again = workers.submit(_digest, design) if digest else None
         for _ in range(workers.width):
-            workers.submit(begin_to_load)
+            workers.submit(sharded.begin_to_load)
         if options.scheduler is None:  # in the meantime
             simulator, names = build_simulator(design, folder.path, options.engine, recorder)
             if alone or simulator.name == SimulationEngine.COMPILED:  # the others do not travel
@@ -194,10 +184,10 @@ def _proven(
                 raise worker_died() from error
 
         countdown, running.fact = Countdown(wanted), f"{wanted:,} frames"
-        for proven in prove_shards(bench, filled(), workers):
+        for proven in sharded.prove_shards(bench, filled(), workers):
             if not proven.run.agrees:
                 check_digest()  # of another circuit nothing is to be said but that
-                raise difference_error(proven)
+                raise sharded.difference_error(proven)
             if made_again is not None and made_again.done():
                 check_digest()
             done = _with(done, proven, countdown.elapsed)
@@ -207,7 +197,7 @@ def _proven(
     return done
 
 
-def _with(done: VerifyResult, proven: ShardResult, seconds: float) -> VerifyResult:
+def _with(done: VerifyResult, proven: sharded.ShardResult, seconds: float) -> VerifyResult:
     return VerifyResult(
         proven.engine,
         done.frames + len(proven.shard.frames),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from mmap import ACCESS_READ, mmap
 from tempfile import SpooledTemporaryFile
-from types import TracebackType
 
 import numpy as np
 
@@ -26,9 +25,7 @@ class SpooledArray:
     def __enter__(self) -> SpooledArray:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._file.close()
 
     def add(self, piece: bytes) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Generic, TypeVar
 
 from onnx_hw_sim.native_library import NativeChip
@@ -46,9 +45,7 @@ class ChipThread(AbstractContextManager["ChipThread[ChipT]"], ABC, Generic[ChipT
         """Cycles simulated so far."""
         return self.chip.cycle
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:

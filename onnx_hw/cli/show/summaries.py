@@ -15,10 +15,11 @@ from onnx_hw.messages.version import __version__
 from onnx_hw.report.fact import Fact
 
 if TYPE_CHECKING:
-    from onnx_hw.commands.infer import InferResult
+    from onnx_hw.commands.infer import InferResult, Tried
     from onnx_hw.commands.self_test import BoardVerdict
     from onnx_hw.commands.verify import VerifyResult
     from onnx_hw.timing.link_times import LinkTimesCheck
+    from onnx_hw_link.session import Faults
 
 FORM = "a new issue, `Tried on a board`"
 SIMULATED = "sim"
@@ -53,10 +54,7 @@ def infer_summary(result: InferResult) -> Text:
     if result.timing is not None:
         lines.append(_timing(result.timing))
     if faults.broken or faults.missed or faults.silent:
-        lines.append(
-            f"on the wire: {faults.broken:,} broken packets, {faults.missed:,} missed, {faults.silent:,} silences, "
-            f"{faults.resent:,} sent again; all faults were corrected"
-        )
+        lines.append(f"on the wire: {_wire(faults)}; all faults were corrected")
     if result.checked:
         lines += ["", f"for {FORM}:", "", tried_on_board(result)]
     text = outputs_text(result.outputs)
@@ -87,33 +85,37 @@ def _range(cycles: Sequence[int]) -> str:
 
 def tried_on_board(result: InferResult) -> str:
     """Return lines of Markdown for the form, from a run that was compared with golden."""
-    device, faults = result.device, result.faults
-    where = "simulated, no board" if device.port == SIMULATED else device.port
-    lines = [
-        f"onnx-hw {__version__}: {device.design} on {device.board}, design {device.digest}",
-        f"port: {where}, {device.baud:,} baud; {platform.system()} on {platform.machine()}",
-        f"frames: {result.frames:,} of {result.frames:,} as golden",
-    ]
+    lines = [f"frames: {result.frames:,} of {result.frames:,} as golden"]
     if result.timing is not None:
         lines.append(f"cycles: {result.timing.exact:,} of {result.timing.frames:,} as predicted, {_paces(result)}")
-    wire = (faults.broken, faults.missed, faults.silent, faults.resent)
-    lines.append("wire: {:,} broken packets, {:,} missed, {:,} silences, {:,} sent again".format(*wire))
+    return _for_form(result.device, "baud", result.faults, lines)
+
+
+def _for_form(device: Tried, unit: str, faults: Faults, results: Sequence[str]) -> str:
+    """Return lines of Markdown that describe where a build was run, and what came of it."""
+    where = "simulated, no board" if device.port == SIMULATED else device.port
+    lines = (
+        f"onnx-hw {__version__}: {device.design} on {device.board}, design {device.digest}",
+        f"port: {where}, {device.baud:,} {unit}; {platform.system()} on {platform.machine()}",
+        *results,
+        f"wire: {_wire(faults)}",
+    )
     return "\n".join(["```", *lines, "```"])
+
+
+def _wire(faults: Faults) -> str:
+    return (
+        f"{faults.broken:,} broken packets, {faults.missed:,} missed, {faults.silent:,} silences, "
+        f"{faults.resent:,} sent again"
+    )
 
 
 def self_test_summary(verdict: BoardVerdict) -> Text:
     """Return the verdict of a board, and what to paste into the form."""
-    device, result, faults = verdict.device, verdict.result, verdict.result.faults
-    where = "simulated, no board" if device.port == SIMULATED else device.port
-    wire = (faults.broken, faults.missed, faults.silent, faults.resent)
-    lines = [
-        f"onnx-hw {__version__}: {device.design} on {device.board}, design {device.digest}",
-        f"port: {where}, {device.baud:,} bit/s; {platform.system()} on {platform.machine()}",
-        f"self-test: {result.verdict}",
-        "wire: {:,} broken packets, {:,} missed, {:,} silences, {:,} sent again".format(*wire),
-    ]
+    result = verdict.result
+    form = _for_form(verdict.device, "bit/s", result.faults, [f"self-test: {result.verdict}"])
     text = Text(result.verdict, "bold green" if result.passed else "bold red")
-    return text.append("\n".join(["", "", f"for {FORM}:", "", "```", *lines, "```"]), "default")
+    return text.append(f"\n\nfor {FORM}:\n\n{form}", "default")
 
 
 def _paces(result: InferResult) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.commands.explore import worker
 from onnx_hw.commands.explore.grid import Choice
 from onnx_hw.commands.explore.networks import Quality
 from onnx_hw.commands.explore.pareto import front
@@ -19,16 +20,6 @@ from onnx_hw.commands.explore.result import Tally
 from onnx_hw.commands.explore.row import ENDED, ExploreRow, State, costs_of, with_front
 from onnx_hw.commands.explore.store_transfer import Parcel, pack, unpack
 from onnx_hw.commands.explore.task import RESULTS, SOURCES, Task, keep_circuit, versions
-from onnx_hw.commands.explore.worker import (
-    Done,
-    Failed,
-    MissingArtifacts,
-    PlannedDesign,
-    StoredCircuit,
-    circuit,
-    plan,
-    work,
-)
 from onnx_hw.implement import route, synthesize
 from onnx_hw.implement.check_fit import check_fit
 from onnx_hw.ir.network import Network
@@ -99,31 +90,28 @@ def explore(
     return exploration.all()
 
 
+@dataclass
 class _Exploration:
-    """An exploration under way."""
+    """An exploration under way; its fields are the arguments of ``explore``."""
 
-    def __init__(
-        self,
-        network: Callable[[Choice], Network],
-        choices: Mapping[Choice, str],
-        store: Store,
-        workers: Workers,
-        limits: Limits,
-        changed: Callable[[tuple[ExploreRow, ...]], None],
-        tally: Tally,
-        quality: Callable[[Choice], Quality],
-    ) -> None:
-        self.quality = quality
-        self.network, self.store, self.workers, self.limits = network, store, workers, limits
-        self.changed, self.tally = changed, tally
-        self.rows = [ExploreRow(number, choice, command) for number, (choice, command) in enumerate(choices.items(), 1)]
-        self.boards: dict[str, Board] = {choice.board: find_board(choice.board) for choice in choices}
-        self.plans: dict[Choice, PlannedDesign] = {}
+    network: Callable[[Choice], Network]
+    choices: Mapping[Choice, str]
+    store: Store
+    workers: Workers
+    limits: Limits
+    changed: Callable[[tuple[ExploreRow, ...]], None]
+    tally: Tally
+    quality: Callable[[Choice], Quality]
+
+    def __post_init__(self) -> None:
+        self.rows = [ExploreRow(number, *choice) for number, choice in enumerate(self.choices.items(), 1)]
+        self.boards: dict[str, Board] = {choice.board: find_board(choice.board) for choice in self.choices}
+        self.plans: dict[Choice, worker.PlannedDesign] = {}
         self.asked: dict[Task, list[tuple[tuple[int, ...], Callable[[Made], None]]]] = {}
         self.ready: list[tuple[tuple[float, ...], int, _Job]] = []
         self.running: dict[Future[Any], _Job] = {}
         self.numbers = itertools.count()
-        self.end = None if limits.seconds is None else time.monotonic() + limits.seconds
+        self.end = None if self.limits.seconds is None else time.monotonic() + self.limits.seconds
 
     def all(self) -> tuple[ExploreRow, ...]:
         if self.limits.until is not Stage.SCHEDULE:
@@ -132,7 +120,9 @@ class _Exploration:
         for design, rows in self._designs().items():
             self._add(
                 (0.0,),
-                _Job(plan, (self.network(design), design), _then(self._planned, design, rows), self._still(rows)),
+                _Job(
+                    worker.plan, (self.network(design), design), _then(self._planned, design, rows), self._still(rows)
+                ),
             )
         self._work()
         self._prune()
@@ -141,7 +131,7 @@ class _Exploration:
                 if rows and self.rows[rows[0]].state is State.PLANNED:
                     begin = (self.plans[design].design,)
                     then = _then(self._circuit, design, rows)
-                    self._add(self._promise(design, 0), _Job(circuit, begin, then, self._still(rows)))
+                    self._add(self._promise(design, 0), _Job(worker.circuit, begin, then, self._still(rows)))
             self._work()
         return with_front(self.rows)
 
@@ -195,8 +185,8 @@ class _Exploration:
         waiting = [k for k in rows if self.rows[k].state not in ENDED | {last}]
         self._change(waiting, state=State.LEFT_OUT, why=why)
 
-    def _planned(self, design: Choice, rows: tuple[int, ...], found: PlannedDesign | Failed) -> None:
-        if isinstance(found, Failed):
+    def _planned(self, design: Choice, rows: tuple[int, ...], found: worker.PlannedDesign | worker.Failed) -> None:
+        if isinstance(found, worker.Failed):
             self._change(rows, state=State.REFUSED, why=found.why)
             return
         self.plans[design] = found
@@ -232,8 +222,8 @@ class _Exploration:
                 if not kept and not self.limits.everything:
                     self._change(rows, state=State.DOMINATED, why="another design is smaller and as fast, by estimate")
 
-    def _circuit(self, design: Choice, rows: tuple[int, ...], found: StoredCircuit | Failed) -> None:
-        if isinstance(found, Failed):
+    def _circuit(self, design: Choice, rows: tuple[int, ...], found: worker.StoredCircuit | worker.Failed) -> None:
+        if isinstance(found, worker.Failed):
             self._change(rows, state=State.REFUSED, why=found.why)
             return
         board = self.boards[design.board]
@@ -251,16 +241,16 @@ class _Exploration:
     def _send(self, task: Task, promise: tuple[float, ...], parcel: Parcel | None = None) -> None:
         arguments = (task, self.workers.store, self.store.identity, parcel)
         wanted = self._still(tuple(k for rows, _ in self.asked[task] for k in rows))
-        self._add(promise, _Job(work, arguments, _then(self._answered, task), wanted))
+        self._add(promise, _Job(worker.work, arguments, _then(self._answered, task), wanted))
 
-    def _answered(self, task: Task, answer: Done | MissingArtifacts | Failed) -> None:
-        if isinstance(answer, MissingArtifacts):
+    def _answered(self, task: Task, answer: worker.Done | worker.MissingArtifacts | worker.Failed) -> None:
+        if isinstance(answer, worker.MissingArtifacts):
             parcel = pack(self.store, SOURCES[task.stage], task.source)
             self.tally.sent += parcel.size
             self._send(task, (-math.inf,), parcel)
             return
         clients = self.asked.pop(task)
-        if isinstance(answer, Failed):
+        if isinstance(answer, worker.Failed):
             state = State.TOO_BIG if answer.kind == "too-big" else State.FAILED
             self._change([k for rows, _ in clients for k in rows], state=state, why=answer.why)
             return
@@ -275,7 +265,7 @@ class _Exploration:
         for _, then in clients:
             then(Made(entry.folder, entry.digest, answer.cached, entry.files))
 
-    def _synthesized(self, design: Choice, rows: tuple[int, ...], made_of: StoredCircuit, made: Made) -> None:
+    def _synthesized(self, design: Choice, rows: tuple[int, ...], made_of: worker.StoredCircuit, made: Made) -> None:
         board = self.boards[design.board]
         used = synthesize.read_result(made, board.family).used
         self._change(rows, state=State.SYNTHESIZED, used=used)
@@ -321,7 +311,7 @@ def _then(method: Callable[..., None], *arguments: Any) -> Callable[[Any], None]
     return lambda result: method(*arguments, result)
 
 
-def _rate(planned: PlannedDesign, clock_mhz: float) -> float:
+def _rate(planned: worker.PlannedDesign, clock_mhz: float) -> float:
     """Frames a second."""
     rate = clock_mhz * 1e6 / planned.interval
     return rate if planned.most_fps is None else min(rate, planned.most_fps)

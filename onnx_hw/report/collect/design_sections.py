@@ -15,22 +15,12 @@ from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.folding import MultiplierKind
 from onnx_hw.ops.operator import Resources
-from onnx_hw.report.model import (
-    CoreSection,
-    DesignSection,
-    Fifo,
-    Host,
-    LoopSection,
-    Multipliers,
-    PortSection,
-    Quantization,
-    QuantizedTensor,
-)
+from onnx_hw.report import model as report
 from onnx_hw.report.value_statistics import sqnr_of, value_statistics
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 
-def describe_ports(design: Design) -> tuple[PortSection, ...]:
+def describe_ports(design: Design) -> tuple[report.PortSection, ...]:
     """Return the streams into the circuit, then those out of it."""
     network = design.network
     edges, names = {edge.tensor: edge for edge in design.edges()}, edge_names(design)
@@ -40,13 +30,13 @@ def describe_ports(design: Design) -> tuple[PortSection, ...]:
             edge = edges[boundary.tensor]
             scale, zero_point = _scaling(network, boundary.tensor)
             ports.append(
-                PortSection(
+                report.PortSection(
                     name=boundary.onnx_name,
                     direction=direction,
                     shape=boundary.onnx_shape,
                     dtype=repr(edge.type.dtype),
                     layout=layout(boundary),
-                    loops=tuple(LoopSection(*loop) for loop in boundary.host_order.loops),
+                    loops=tuple(report.LoopSection(*loop) for loop in boundary.host_order.loops),
                     channels=edge.type.channels,
                     scale=scale,
                     zero_point=zero_point,
@@ -71,15 +61,15 @@ def irregular_orders(design: Design) -> str:
 
 def describe_quantization(
     network: Network, frames: Mapping[str, np.ndarray] | None = None, sqnr: Mapping[str, float | None] | None = None
-) -> Quantization:
+) -> report.Quantization:
     """Return every tensor with its integer type and, where it has one, its scale.
 
     Statistics are of samples by graph input; ``sqnr`` are ratios of the float model's values, dB, by name.
     """
     statistics, noise = value_statistics(network, frames), sqnr_of(network, sqnr or {})
-    return Quantization(
+    return report.Quantization(
         tuple(
-            QuantizedTensor(
+            report.QuantizedTensor(
                 name,
                 tensor.dtype.bits,
                 tensor.dtype.signed,
@@ -99,7 +89,7 @@ def describe_design(
     latency_cycles: int,
     request: ScheduleRequest,
     max_fill: Mapping[str, int] | None = None,
-) -> DesignSection:
+) -> report.DesignSection:
     """Return the section about the plan.
 
     Args:
@@ -115,11 +105,11 @@ def describe_design(
     modules = module_names(design)
     cores = tuple(_core(design, node, modules[node.name]) for node in network.nodes)
     dsp = sum(core.dsp for core in cores if core.lanes)  # without those that only scale
-    return DesignSection(
+    return report.DesignSection(
         clock_mhz=design.clock_mhz,
         macs=design.macs,
         lanes=costs.mac_lanes,
-        multipliers=Multipliers(dsp, max(0, costs.mac_lanes - dsp)),
+        multipliers=report.Multipliers(dsp, max(0, costs.mac_lanes - dsp)),
         mac_efficiency=design.macs / work if work else 0.0,
         interval_cycles=interval_cycles,
         latency_cycles=latency_cycles,
@@ -129,7 +119,7 @@ def describe_design(
         fifos=tuple(
             _fifo(edges[name], design.fifos[name], cost, fills.get(name)) for name, cost in design.fifo_costs().items()
         ),
-        host=Host(_onnx_nodes(network.head), _onnx_nodes(network.tail), macs_in_hardware(network)),
+        host=report.Host(_onnx_nodes(network.head), _onnx_nodes(network.tail), macs_in_hardware(network)),
     )
 
 
@@ -142,10 +132,10 @@ def layout(boundary: Boundary) -> str:
     return "permuted"
 
 
-def _core(design: Design, node: NetworkNode, module: str) -> CoreSection:
+def _core(design: Design, node: NetworkNode, module: str) -> report.CoreSection:
     folding, operator = design.folding(node), node.operator
     costs = design.resources_of(node)
-    return CoreSection(
+    return report.CoreSection(
         name=node.name,
         operator=type(operator).__name__.lower(),
         folding=folding.numbers(),
@@ -163,8 +153,8 @@ def _core(design: Design, node: NetworkNode, module: str) -> CoreSection:
     )
 
 
-def _fifo(edge: Edge, size: FifoSize, cost: Resources, fill: int | None) -> Fifo:
-    return Fifo(
+def _fifo(edge: Edge, size: FifoSize, cost: Resources, fill: int | None) -> report.Fifo:
+    return report.Fifo(
         edge=edge.tensor,
         depth=size.depth,
         live_depth=size.live_depth,

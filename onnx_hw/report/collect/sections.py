@@ -20,6 +20,7 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
 from onnx_hw.prove.circuit.prove import Proof
+from onnx_hw.report import model as report
 from onnx_hw.report.accuracy import describe_accuracy
 from onnx_hw.report.build_request import describe_build_request
 from onnx_hw.report.collect.design_sections import (
@@ -30,15 +31,6 @@ from onnx_hw.report.collect.design_sections import (
 )
 from onnx_hw.report.collect.reference_section import describe_reference
 from onnx_hw.report.memory_map import describe_memories
-from onnx_hw.report.model import (
-    BoardSection,
-    DesignSection,
-    ModelSection,
-    Serial,
-    Simulation,
-    Synthesis,
-    SynthesizedCore,
-)
 from onnx_hw.report.register_names import register_in_words
 from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.runtime.schedule_request import ScheduleRequest
@@ -75,9 +67,9 @@ FRAMES_AHEAD = 3
 """Number of frames that are predicted; the interval is that between the last two."""
 
 
-def empty_model(path: Path) -> ModelSection:
+def empty_model(path: Path) -> report.ModelSection:
     """Return the section of a model that has not been read yet."""
-    return ModelSection(path.stem, 0, 0)
+    return report.ModelSection(path.stem, 0, 0)
 
 
 def parameters(model: Model) -> int:
@@ -90,18 +82,18 @@ def parameters(model: Model) -> int:
     )
 
 
-def describe_model(model: Model, network: Network) -> ModelSection:
-    return ModelSection(model.name, macs_of_circuit(network), parameters(model), model.notes)
+def describe_model(model: Model, network: Network) -> report.ModelSection:
+    return report.ModelSection(model.name, macs_of_circuit(network), parameters(model), model.notes)
 
 
-def describe_board(board: Board) -> BoardSection:
+def describe_board(board: Board) -> report.BoardSection:
     cells = board.cells
     graded = "-".join(filter(None, (board.device.name, board.speed)))
     device = NO_CHIP if isinstance(board, VerilogBoard) else f"{graded} {board.package}"
-    return BoardSection(board.name, device, cells.lut, cells.ff, cells.dsp, cells.bram)
+    return report.BoardSection(board.name, device, cells.lut, cells.ff, cells.dsp, cells.bram)
 
 
-def describe_serial(design: Design) -> Serial | None:
+def describe_serial(design: Design) -> report.Serial | None:
     """Return the link of a design's board, and whether it or the circuit is slower; None for a board without one."""
     board = design.target.board
     if not isinstance(board, LinkedBoard):
@@ -110,10 +102,10 @@ def describe_serial(design: Design) -> Serial | None:
     carried = frames_a_second(link.input_bytes, link.output_bytes, board.link)
     limit = "link" if design.clock_mhz * 1e6 >= carried * design.interval else "circuit"
     delivered = min(carried, design.frames_per_second)
-    return Serial(board.link.bits_per_second, link.input_bytes, link.output_bytes, carried, limit, delivered)
+    return report.Serial(board.link.bits_per_second, link.input_bytes, link.output_bytes, carried, limit, delivered)
 
 
-def describe_plan(design: Design, request: ScheduleRequest, proof: Proof | None = None) -> DesignSection:
+def describe_plan(design: Design, request: ScheduleRequest, proof: Proof | None = None) -> report.DesignSection:
     """Return the section about the plan, with predicted cycles and, behind a proof, the fill of the FIFOs."""
     prediction = Frames(design).times(FRAMES_AHEAD, interval=0)
     fills: dict[str, int] = {}
@@ -129,10 +121,10 @@ def describe_plan(design: Design, request: ScheduleRequest, proof: Proof | None 
     )
 
 
-def describe_proof(proof: Proof) -> Simulation:
+def describe_proof(proof: Proof) -> report.Simulation:
     """Return the section about all runs together; interval and latency are those of the run at full rate."""
     first = proof.runs[0]
-    return Simulation(
+    return report.Simulation(
         engine=proof.engine,
         frames=proof.frames,
         edges_compared=first.edges_compared,
@@ -148,16 +140,16 @@ def describe_proof(proof: Proof) -> Simulation:
 
 def describe_synthesis(
     synthesis: SynthesisResult, routed: RouteResult | None = None, design: Design | None = None
-) -> Synthesis:
+) -> report.Synthesis:
     """Return what the tools counted; core by core, with the model's names, where the design is known."""
     nodes = {module: node for node, module in (module_names(design).items() if design else ())}
     cores = tuple(
-        SynthesizedCore(nodes[module], cells.lut, cells.ff, cells.dsp, cells.bram)
+        report.SynthesizedCore(nodes[module], cells.lut, cells.ff, cells.dsp, cells.bram)
         for module, cells in synthesis.cores.items()
         if module in nodes
     )
     used = synthesis.used
-    section = Synthesis(used.lut, used.ff, used.dsp, used.bram, cores=cores)
+    section = report.Synthesis(used.lut, used.ff, used.dsp, used.bram, cores=cores)
     if routed is None:
         return section
     return replace(
