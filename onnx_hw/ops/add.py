@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import starmap
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,16 +13,13 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import delayed, engine
 from onnx_hw.ops.folding import ElementFolding
-from onnx_hw.ops.operator import Operator, even_cuts
+from onnx_hw.ops.operator import Component, Operator, even_cuts
 from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_pairs
 from onnx_hw_boards.demand import Adder, Demand, Register
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 
 @dataclass(frozen=True, repr=False)

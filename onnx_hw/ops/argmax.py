@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,14 +11,11 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import counted, decoded, delayed, engine
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.operator import Operator, even_lanes
+from onnx_hw.ops.operator import Component, Operator, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Adder, Comparator, Demand, LogicFunction, Multiplexer, Register
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,7 +30,6 @@ class ArgMax(Operator[ArgMaxFolding]):
     """Index of the extreme channel of every pixel; the result has one channel.
 
     Attributes:
-        operand: the image.
         largest: whether the greatest element is looked for, or the least one.
         last: whether of equal ones the last counts, or the first.
     """

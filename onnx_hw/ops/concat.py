@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,15 +11,12 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence, LoopTurns
 from onnx_hw.ops.demand.blocks import counted, delayed, engine
 from onnx_hw.ops.folding import EvenFolding
-from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.operator import Component, Operator
 from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand, LogicFunction, Multiplexer, Register
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 ROWS, COLUMNS, CHANNELS = range(3)
 

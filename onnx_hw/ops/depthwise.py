@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from onnx_hw.ops.demand.blocks import accumulator, counted, decoded, delayed, we
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
 from onnx_hw.ops.folding import MultiplierKind, SlidingFolding
-from onnx_hw.ops.operator import lanes_beside, pixels_beside
+from onnx_hw.ops.operator import Component, lanes_beside, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_channels, only_channels
 from onnx_hw.ops.rom_contents import RomImage, weight_memories
 from onnx_hw.ops.sliding_operator import SlidingOperator
@@ -22,9 +21,6 @@ from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_windows
 from onnx_hw_boards.demand import Demand
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 
 @dataclass(frozen=True, repr=False)

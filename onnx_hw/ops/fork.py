@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import starmap
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import engine
 from onnx_hw.ops.folding import ElementFolding
-from onnx_hw.ops.operator import Operator, even_cuts
+from onnx_hw.ops.operator import Component, Operator, even_cuts
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 
 @dataclass(frozen=True, repr=False)

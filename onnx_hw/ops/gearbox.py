@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import gcd, lcm
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,13 +20,11 @@ from onnx_hw.ops.demand.blocks import (
     stored_words,
 )
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.operator import Component
 from onnx_hw.ops.ring_buffer import Ring
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand, LogicFunction, Multiplexer, Register
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,9 +122,6 @@ class Gearbox(Ring[GearboxFolding]):
             capacity=self.stored_beats(folding),
             depth=depths["o"],
         )
-
-    def __repr__(self) -> str:
-        return "Gearbox"
 
 
 def _blocks(beats: int, places: int, span: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import starmap
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from onnx_hw.exact.lookup_requantizers import TableRequantizer
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.requantize import requantize_demand
 from onnx_hw.ops.folding import ElementFolding
-from onnx_hw.ops.operator import Operator, narrow_cuts, uneven_tiles
+from onnx_hw.ops.operator import Component, Operator, narrow_cuts, uneven_tiles
 from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.rom_contents import RomImage, requantizer_memories
 from onnx_hw.ops.schedule import Engine, Schedule
@@ -22,9 +21,6 @@ from onnx_hw.ops.stream_order import Order, channel_words, channels_of
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_table
 from onnx_hw_boards.demand import Demand
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -34,7 +30,6 @@ class Lookup(Operator[ElementFolding]):
     Functions that rise are cheaper as a ``Staircase``; this one holds any other.
 
     Attributes:
-        operand: the arguments.
         values: (1 or channels, last − first + 1) int64.
         dtype: of the result.
     """

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from onnx_hw.ops.demand.blocks import (
 )
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
 from onnx_hw.ops.folding import Folding, MultiplierKind
-from onnx_hw.ops.operator import Operator, pixels_beside
+from onnx_hw.ops.operator import Component, Operator, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_pixels
 from onnx_hw.ops.rom_contents import RomImage, weight_memories
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
@@ -42,9 +42,6 @@ from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_vectors
 from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Memory, Multiplexer, Register, Shared
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 EXACT_IN_FLOAT64 = 1 << 53
 
@@ -78,7 +75,6 @@ class MatMul(Operator[MatMulFolding]):
     """A matrix times the vector of each pixel.
 
     Attributes:
-        operand: the vectors.
         weights: (outputs, inputs) int64; or a tensor [1, outputs, inputs], whose pixel r holds the weights of result r.
         groups: of the convolution this is the arithmetic of: of the products only one in ``groups`` counts as useful.
         capacity: groups of results whose dynamic weights the buffer holds; None for those of a frame and one more,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,16 +13,13 @@ from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import added, delayed, engine
 from onnx_hw.ops.demand.soft_multipliers import multiplier_for, product_demand
 from onnx_hw.ops.folding import ElementFolding, MultiplierKind
-from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts
+from onnx_hw.ops.operator import Component, Operator, even_cuts, narrow_cuts
 from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_pairs
 from onnx_hw_boards.demand import Adder, Demand, Product, Register
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 LIMB, WIDEST_FACTOR, WIDEST_PRODUCT = 18, 36, 48
 """Bits that one hardware multiplier takes of a factor; the most that a circuit of several does; those of a stream."""

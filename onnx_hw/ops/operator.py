@@ -27,9 +27,11 @@ from onnx_hw_boards.families.default import usual_price
 from onnx_hw_boards.families.family import Price
 
 if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
+    from amaranth.lib.wiring import Component as Component
 
     from onnx_hw_rtl.streams.stream import StreamShape
+else:
+    Component = Any  # Amaranth is loaded where a circuit is made
 
 
 @dataclass(frozen=True)
@@ -241,6 +243,9 @@ class Operator(ABC, Generic[F]):
     def parameters(self) -> Mapping[str, Any]:
         """Constants worth showing, for reports."""
         return {}
+
+    def __repr__(self) -> str:
+        return type(self).__name__
 
 
 def pixels_beside(tensor: Tensor, beats: int, *neighbours: Order | None) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,15 +11,12 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.demand.blocks import accumulator, counted, decoded, delayed, maximum
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
 from onnx_hw.ops.folding import SlidingFolding
-from onnx_hw.ops.operator import lanes_beside, pixels_beside
+from onnx_hw.ops.operator import Component, lanes_beside, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_channels, only_channels
 from onnx_hw.ops.sliding_operator import SlidingOperator
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 FOLDS: Mapping[str, Callable[..., np.ndarray]] = {"max": np.max, "min": np.min, "sum": np.sum}
 """Functions that make one element of several, by ``kind``."""

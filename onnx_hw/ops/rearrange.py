@@ -6,22 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.rearrange import rearrange_demand
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.operator import Operator, pixels_beside
+from onnx_hw.ops.operator import Component, Operator, pixels_beside
 from onnx_hw.ops.rearrange_plan import RearrangePlan, RearrangeTrace, places, plan
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.stream_order import UNUSED, Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 
 @dataclass(frozen=True, repr=False)
@@ -200,9 +196,6 @@ class Rearrange(Operator[RearrangeFolding]):
             fill=self.fill,
             depth=depths["o"],
         )
-
-    def __repr__(self) -> str:
-        return "Rearrange"
 
 
 def _is_usual(order: Order) -> bool:

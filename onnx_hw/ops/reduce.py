@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,17 +11,13 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import added, counted, decoded, delayed, engine, maximum
 from onnx_hw.ops.folding import EvenFolding
-from onnx_hw.ops.operator import Operator, even_lanes
+from onnx_hw.ops.operator import Component, Operator, even_lanes
 from onnx_hw.ops.permutation import Permutation, of_channels
 from onnx_hw.ops.pool import FOLDS
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand, LogicFunction, Memory
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
-
 
 CHUNKS_IN_FLIGHT = 3
 """So many totals leave time for registers on either side of their memory."""

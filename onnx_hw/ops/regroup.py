@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,13 +19,11 @@ from onnx_hw.ops.demand.blocks import (
     stored_words,
 )
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.operator import Component
 from onnx_hw.ops.ring_buffer import Ring
 from onnx_hw.ops.stream_order import UNUSED, Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand, LogicFunction, Multiplexer, Register
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,6 +140,3 @@ class Regroup(Ring[RegroupFolding]):
             capacity=self.stored_beats(folding),
             depth=depths["o"],
         )
-
-    def __repr__(self) -> str:
-        return "Regroup"

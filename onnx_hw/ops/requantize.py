@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from onnx_hw.exact.step_function import Steps, steps
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.requantize import requantize_demand
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts, uneven_tiles
+from onnx_hw.ops.operator import Component, Operator, even_cuts, narrow_cuts, uneven_tiles
 from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.rom_contents import RomImage, requantizer_memories
 from onnx_hw.ops.schedule import Engine, Schedule
@@ -33,9 +33,6 @@ from onnx_hw.ops.stream_order import Order, channel_words, channels_of
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_steps
 from onnx_hw_boards.demand import Demand
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 
 @dataclass(frozen=True, repr=False)
@@ -301,7 +298,6 @@ class Staircase(Monotone):
     """The step function that is given.
 
     Attributes:
-        operand: the arguments.
         function: holds for every argument in the operand's range.
         dtype: of the result.
     """
