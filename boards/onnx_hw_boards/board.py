@@ -16,7 +16,6 @@ class Board:
     Attributes:
         name: name that the user types; the name of the board's file.
         title: one line for people.
-        device: the chip.
         package, speed: the chip's package and speed grade, as nextpnr spells them; empty where it has no word.
         default_clock_mhz: clock to aim at where the user names none.
     """

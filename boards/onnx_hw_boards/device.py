@@ -30,7 +30,6 @@ class PackagedChip:
     """A chip in a package.
 
     Attributes:
-        device: the chip.
         package, speed: the package and the speed grade, as nextpnr spells them; empty where it has no word for them.
     """
 

@@ -45,7 +45,6 @@ class HostModel:
     """Description of a model and its link; ``onnx_hw.assemble.host_model_file.host_model`` writes the file.
 
     Attributes:
-        name: name of the model.
         link: facts that both ends agree on.
         baud: bits a second.
         inputs, outputs: inputs of the model, and the names of its outputs.

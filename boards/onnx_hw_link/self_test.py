@@ -32,7 +32,6 @@ class KnownFrames:
 
     Attributes:
         digest: digest of the design, in hexadecimal digits.
-        board: name of the board.
         sent, wanted: frames to the chip, and their results without the times.
         used: mask of the results: bits that are 0 mean nothing.
         latency_cycles: cycles of a frame alone from its first beat in to its last beat out, by the firing law; None if

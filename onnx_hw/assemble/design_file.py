@@ -33,7 +33,6 @@ class KeptDesign:
     Attributes:
         version: version of onnx-hw that wrote it.
         format: number of the format.
-        design: the design.
         inputs: inputs of the model as written.
         batch: number of frames in a sample of the model as written.
         classes: number of classes of the first output; None where it is unknown, 0 where it has none.

@@ -79,7 +79,6 @@ def decode(path: Path, kind: type[T], others: Mapping[str, Stored]) -> T:
     """Return the value of a file.
 
     Args:
-        path: the file.
         kind: class that the value must have.
         others: as for ``encode``.
 

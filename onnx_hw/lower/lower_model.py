@@ -71,7 +71,6 @@ class LoweringState:
     """State of the walk over the nodes of a graph.
 
     Attributes:
-        builder: builder of the network.
         dry_run: dry run of the nodes behind an obstacle.
         producers: the node that makes each value, by the name of the value.
         head: nodes met so far that depend on graph inputs alone.

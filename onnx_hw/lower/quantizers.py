@@ -213,7 +213,6 @@ def quantizer_of(node: Node, rank: int, constants: Constants) -> Quantizer:
     """Return the quantizer of a QONNX node.
 
     Args:
-        node: the node.
         rank: number of axes of its data.
         constants: constants of the graph.
 

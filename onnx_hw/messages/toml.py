@@ -15,7 +15,6 @@ def read_toml(path: Path, largest: int, refused: Callable[[str], UserError]) -> 
     """Return the tables of a TOML file.
 
     Args:
-        path: the file.
         largest: greatest size, in bytes.
         refused: returns the error that says what the file must be, as in "readable: ...".
 

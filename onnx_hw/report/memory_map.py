@@ -61,7 +61,6 @@ def describe_memories(design: Design, rtlil: str, netlist: Path, family: Family)
     """Return every memory in block RAMs, in the order of the data; the shell's are the last.
 
     Args:
-        design: the design.
         rtlil: the circuit before synthesis.
         netlist: yosys' JSON file.
         family: the chip's family.

@@ -59,7 +59,6 @@ def _convert(stored: Any, type_: type[T], path: Path, section: str = "") -> T:
 
     Args:
         stored: objects, arrays, texts and numbers.
-        type_: the dataclass.
         path: the file, for the error.
         section: its section that ``stored`` is; empty for the whole report.
 

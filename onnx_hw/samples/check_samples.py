@@ -144,7 +144,6 @@ def check_labels(given: ArrayLike, count: int, classes: int | None, where: str) 
 
     Args:
         given: integers, one per sample.
-        count: number of samples.
         classes: number of classes; None where it is unknown.
         where: place of the labels, for the error.
 

@@ -62,7 +62,6 @@ def answers_of(outputs: Mapping[str, np.ndarray], frames: int) -> np.ndarray:
 
     Args:
         outputs: arrays by graph output; an output may have several frames of a batch behind its first axis.
-        frames: number of frames.
 
     Raises:
         UserError: all outputs hold texts.

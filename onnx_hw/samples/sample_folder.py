@@ -46,7 +46,6 @@ def read_folder(
     """Read all samples of a folder, one file at a time.
 
     Args:
-        folder: the folder.
         inputs: the graph's inputs.
         read_file: reads npz files.
         finite, frames_of_a_sample, classes: as for ``check_samples``.

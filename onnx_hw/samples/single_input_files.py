@@ -45,7 +45,6 @@ def read_single(
     """Return the samples of a file, (samples, *shape of the only input), and what was converted.
 
     Args:
-        path: the file.
         kind: one of ``SUFFIXES``; the content decides about a single file, whatever its name is.
         inputs: the graph's inputs; there must be one.
         description: scale and size of what the file holds.

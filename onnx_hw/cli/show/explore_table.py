@@ -38,7 +38,6 @@ def explore_table(rows: Sequence[ExploreRow], most: int | None = None) -> Group:
     named below the table, together where they have the same outcome.
 
     Args:
-        rows: the rows.
         most: greatest number of lines; None for any.
     """
     rows, options = ordered(rows), distinguishing(rows)

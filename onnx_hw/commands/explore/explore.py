@@ -78,7 +78,6 @@ def explore(
     Args:
         network: returns the network of a choice.
         choices: choices, each with the command that builds it.
-        store: store of the results.
         changed: called with all rows whenever one has changed.
         quality: returns the quality of a choice's network.
 

@@ -21,7 +21,6 @@ def duplicate_input(network: Network, node: NetworkNode, order: Permutation) -> 
     an operator of the path cannot take such an order, accumulates products or has several outputs.
 
     Args:
-        node: the rearrangement.
         order: order of its operand in the copy.
     """
     tensor = node.inputs[0]

@@ -49,7 +49,6 @@ def _improved(network: Network, node: NetworkNode, further: int) -> Network | No
     None if no change stores less.
 
     Args:
-        node: the rearrangement.
         further: number of other rearrangements, one after the other, that may store more until they are improved, too.
     """
     stored, before = _cost(network, node), _costs(network)

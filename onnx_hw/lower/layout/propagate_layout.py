@@ -37,7 +37,6 @@ class _Walk:
     """Walk over the tensors whose order changes.
 
     Attributes:
-        network: the network.
         orders, operators: the changes so far, as in ``Propagation``.
         waiting: names of tensors whose producer and consumers must still follow.
         settled: node name and port, for every port whose order is decided.

@@ -104,7 +104,6 @@ def made_on_host(builder: Builder, node: Node, before: Node | None) -> Int:
     """Return the type of the integers that a QuantizeLinear on the host streams into the hardware.
 
     Args:
-        node: the QuantizeLinear.
         before: the node that makes its input, None for a graph input; after a Clip fewer integers may occur.
     """
     dtype = INTEGER_TYPES[builder.graph.values[node.outputs[0]].element_type]

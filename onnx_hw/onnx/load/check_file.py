@@ -25,7 +25,6 @@ class CheckReport:
     """Result of checking a file.
 
     Attributes:
-        path: the file.
         valid: whether it is an ONNX model by the specification.
         stage: the first stage that refuses it: ``parse``, ``validate``, ``external``, ``capability``; "" without one.
         problems: every refusal, those of the first stage first.

@@ -55,7 +55,6 @@ class Call:
     """Node of which a function computes the outputs, and the means to run its subgraphs.
 
     Attributes:
-        node: the node.
         run_graph: ``run_graph(graph, inputs)`` computes the outputs of a subgraph, which sees the names around it.
     """
 

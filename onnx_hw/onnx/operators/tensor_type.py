@@ -57,7 +57,6 @@ class TypeCall:
     """Node for whose outputs a type rule with the parameter ``call`` infers types, and the means to infer subgraphs.
 
     Attributes:
-        node: the node.
         graph_types: the function that infers the types of a subgraph's outputs, the names around it visible.
     """
 

@@ -44,7 +44,6 @@ class SegmentRun:
     """Values that a model computes of one frame, each segment from what golden knows before it.
 
     Attributes:
-        graph: graph of the model.
         frame: inputs of the graph.
         known: values that golden knows, in the model's dtypes, by name.
         computed: the same values as the model makes them, as far as an output depends on them.

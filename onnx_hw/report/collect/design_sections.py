@@ -93,7 +93,6 @@ def describe_design(
     """Return the section about the plan.
 
     Args:
-        design: the design.
         interval_cycles, latency_cycles: predicted clock cycles.
         request: request to the scheduler.
         max_fill: greatest number of beats that a FIFO held in the simulation, by edge; None before it.

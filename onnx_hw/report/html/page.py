@@ -40,7 +40,6 @@ class Verdict:
     Attributes:
         kind: ``good``, ``open`` or ``bad``.
         word: short form for a title.
-        sentence: the verdict.
         faults: faults that ended the build.
     """
 
