@@ -40,7 +40,7 @@ def move(builder: Builder, node: Node) -> None:
 
 @lowers("Resize", "Upsample")
 def resize(builder: Builder, node: Node) -> None:
-    """Accept the mode nearest, and the mode linear by whole factors without align_corners."""
+    """Accept the mode nearest, and the mode linear of images without antialias; align_corners before a product."""
     mode = node.attributes.get("mode", "nearest")
     mode = mode.decode() if isinstance(mode, bytes) else mode
     if mode in ("linear", "bilinear"):

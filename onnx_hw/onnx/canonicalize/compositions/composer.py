@@ -190,12 +190,12 @@ class Composer:
     # ---- new nodes and constants ----------------------------------------------------------------------------------
 
     def add(self, op_type: str, *inputs: str, domain: str = "", version: int = VERSION, **attributes: Any) -> str:
-        """Add a node with one result, of the element type of the first input; return the name of the result."""
-        of = self.added.values.get(inputs[0])
-        element_type = of.element_type if of is not None else ""
+        """Add a node with one result, of the element type of its numbers; return the name of the result."""
+        effect = facts_of_operator(domain, op_type).effect
+        element_type = self.type_of(inputs[1 if effect is Effect.DEQUANTIZES else 0])
         if op_type == "Cast":
             element_type = BY_CODE[attributes["to"]].name
-        elif facts_of_operator(domain, op_type).effect is Effect.PICKS:
+        elif effect is Effect.PICKS:
             element_type = "int64"
         result = self.added.value(f"{self.node.outputs[0]}/{op_type.lower()}", Value("", element_type, None))
         self.nodes.append(Node("", op_type, domain, version, inputs, (result,), attributes))
