@@ -12,28 +12,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME, element_type_of
+from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME, ELEMENT_TYPES, element_type_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_NARROW: dict[str, np.dtype[Any]] = {
-    name: np.dtype(dtype)
-    for name, dtype in {
-        "bfloat16": ml_dtypes.bfloat16,
-        "float8e4m3fn": ml_dtypes.float8_e4m3fn,
-        "float8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
-        "float8e5m2": ml_dtypes.float8_e5m2,
-        "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
-        "uint4": ml_dtypes.uint4,
-        "int4": ml_dtypes.int4,
-        "float4e2m1": ml_dtypes.float4_e2m1fn,
-        "float8e8m0": ml_dtypes.float8_e8m0fnu,
-        "uint2": ml_dtypes.uint2,
-        "int2": ml_dtypes.int2,
-        "float6e2m3": ml_dtypes.float6_e2m3fn,
-        "float6e3m2": ml_dtypes.float6_e3m2fn,
-    }.items()
-}
+_NARROW = {element.name: element.narrow for element in ELEMENT_TYPES if element.narrow is not None}
 _NAME_OF_NARROW = {dtype: name for name, dtype in _NARROW.items()}
 _NARROW_INTEGERS = frozenset(_NARROW[name] for name in ("uint4", "int4", "uint2", "int2"))
 

@@ -228,6 +228,5 @@ def _strings(values: Any, count: int, where: str, findings: Findings) -> np.ndar
 
 
 def _decoded(codes: np.ndarray, element: ElementType) -> np.ndarray:
-    if element.decode is not None:
-        return element.decode(codes)
-    return codes.astype(element.dtype, copy=False)
+    numbers = codes if element.narrow is None else codes.view(element.narrow)
+    return numbers.astype(element.dtype, copy=False)
