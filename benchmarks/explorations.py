@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -146,16 +146,15 @@ def frames(asked: argparse.Namespace) -> None:
 
 def wrong(asked: argparse.Namespace) -> None:
     """One wrong value in the golden of one frame of many: what one worker says, and what two say."""
-    honest, fresh = golden.trace, multiprocessing.get_context
+    honest, fresh = golden.walk, multiprocessing.get_context
     images = np.random.default_rng(asked.seed).random((asked.frames, 1, 1, 8, 8), dtype=np.float32)
 
-    def lies(network: Network, integers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        values = honest(network, integers)
+    def lies(network: Network, integers: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
         ((name, marked),) = golden.integers_of(network, {"image": images[asked.at, None]}).items()
         hit = np.all(integers[name] == marked, axis=(1, 2, 3))
         (output,) = (boundary.tensor for boundary in network.outputs)
-        values[output] = values[output] ^ hit[:, None, None, None]
-        return values
+        for tensor, values in honest(network, integers):
+            yield tensor, values ^ hit[:, None, None, None] if tensor == output else values
 
     with tempfile.TemporaryDirectory() as place:
         np.savez(Path(place) / "all.npz", image=images)
@@ -168,7 +167,7 @@ def wrong(asked: argparse.Namespace) -> None:
                 multiprocessing, "get_context", lambda _: fresh("fork")
             )  # so that workers lie as well
             try:
-                with forked, patch("onnx_hw.prove.circuit.sharded.golden.trace", lies):
+                with forked, patch("onnx_hw.prove.circuit.sharded.golden.walk", lies):
                     verify(options)
             except UserError as error:
                 told[jobs] = [problem.message for problem in error.problems]

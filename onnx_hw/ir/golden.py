@@ -57,6 +57,20 @@ def walk(network: Network, integers: Mapping[str, np.ndarray]) -> Iterator[tuple
         del results
 
 
+def walk_in_pieces(network: Network, integers: Mapping[str, np.ndarray]) -> Iterator[tuple[int, str, np.ndarray]]:
+    """Yield every tensor of a few frames, and then of the next ones: number of the first one, name, array.
+
+    Args:
+        integers: those of the inputs, (frames, height, width, channels); at most ``MAX_VALUES`` of all tensors are
+            computed together, and one frame at least.
+    """
+    count = len(next(iter(integers.values())))
+    together = max(1, MAX_VALUES // sum(tensor.size for tensor in network.tensors.values()))
+    for first in range(0, count, together):
+        piece = {name: array[first : first + together] for name, array in integers.items()}
+        yield from ((first, name, array) for name, array in walk(network, piece))
+
+
 def outputs_of(
     network: Network,
     integers: Mapping[str, np.ndarray],
@@ -89,14 +103,10 @@ def outputs_of(
 
 def run(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Run head, integers and tail; return the graph's outputs by name, (frames, *shape)."""
-    integers = integers_of(network, frames)
-    count = len(next(iter(integers.values())))
-    together = max(1, MAX_VALUES // sum(tensor.size for tensor in network.tensors.values()))
     leaving: dict[str, list[np.ndarray]] = {boundary.tensor: [] for boundary in network.outputs}
-    for first in range(0, count, together):
-        for name, array in walk(network, {name: array[first : first + together] for name, array in integers.items()}):
-            if name in leaving:
-                leaving[name].append(array)
+    for _, name, array in walk_in_pieces(network, integers_of(network, frames)):
+        if name in leaving:
+            leaving[name].append(array)
     return outputs_of(network, {name: np.concatenate(arrays) for name, arrays in leaving.items()}, frames)
 
 

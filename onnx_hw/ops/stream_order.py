@@ -169,10 +169,27 @@ class Order:
         tiles[flat[flat != UNUSED]] = np.flatnonzero(flat != UNUSED)
         return tiles.reshape(self.tensor.shape)
 
-    def used(self, beats: int) -> np.ndarray:
-        """Return which places of beats, from the first of a frame on, hold an element: (beats, width) bool."""
-        frame = self.elements != UNUSED
-        return np.tile(frame, (-(-beats // self.beats), 1))[:beats]
+    def used(self, beats: int, first: int = 0) -> np.ndarray:
+        """Return which places of consecutive beats hold an element: (beats, width) bool.
+
+        Args:
+            first: number of the first of these beats, counted over all frames.
+        """
+        if not self._ragged:
+            return np.broadcast_to(np.True_, (beats, self.width))
+        number = np.arange(first, first + beats) % self.beats
+        if self.tile != self.pixels:
+            return self.elements[number] != UNUSED
+        _, columns, channels = self.tensor.shape
+        pixel_group, group = np.divmod(number, self.groups)
+        column = (pixel_group % self.row_groups * self.pixels)[:, None] + np.arange(self.pixels)
+        channel = (group * self.lanes)[:, None] + np.arange(self.lanes)
+        return ((column < columns)[:, :, None] & (channel < channels)[:, None, :]).reshape(-1, self.width)
+
+    @property
+    def _ragged(self) -> bool:
+        """Whether a place of a beat lies beyond the tensor."""
+        return self.beats * self.width != self.tensor.size * self.times
 
     def place(self, beat: int, index: int) -> tuple[int, int, int, int]:
         """Return (frame, row, column, channel) at ``index`` in the payload of a beat, counted over all frames."""
@@ -183,10 +200,21 @@ class Order:
     # ---- there and back ---------------------------------------------------------------------------------------------
 
     def to_beats(self, frames: np.ndarray) -> np.ndarray:
-        """Convert (frames, height, width, channels) to (frames · beats, width) int64; unused places are 0."""
-        flat = frames.reshape(len(frames), -1).astype(np.int64)
-        with_zero = np.column_stack([flat, np.zeros(len(flat), dtype=np.int64)])  # UNUSED is the last
-        return with_zero[:, self.elements].reshape(-1, self.width)
+        """Convert (frames, height, width, channels) to (frames · beats, width), in the same type; unused places are
+        0.
+        """
+        if self._as_stored:
+            return frames.reshape(-1, self.lanes)
+        count, (rows, columns, channels) = len(frames), self.tensor.shape
+        if self.tile != self.pixels:
+            flat = np.column_stack([frames.reshape(count, -1), np.zeros(count, dtype=frames.dtype)])
+            return flat[:, self.elements].reshape(-1, self.width)  # UNUSED is the last
+        across, deep = self.row_groups * self.pixels, self.groups * self.lanes
+        if (across, deep) != (columns, channels):
+            frames = np.pad(frames.reshape(count, rows, columns, channels), _behind(across - columns, deep - channels))
+        split = frames.reshape(count, rows, self.row_groups, self.pixels, self.groups, self.lanes)
+        once = split.transpose(0, 1, 2, 4, 3, 5).reshape(count, -1, self.width)
+        return np.tile(once, (1, self.times, 1)).reshape(-1, self.width)
 
     def from_beats(self, beats: np.ndarray) -> np.ndarray:
         """Convert (frames · beats, width) to (frames, height, width, channels); unused places are left out."""
@@ -197,6 +225,11 @@ class Order:
         tiled = f" in tiles of {self.tile}" if self.tile != self.pixels else ""
         again = f", {self.times} times" if self.times > 1 else ""
         return f"{self.tensor!r} by {self.lanes}{beside}{tiled}{again}"
+
+
+def _behind(columns: int, channels: int) -> tuple[tuple[int, int], ...]:
+    """Return the padding of frames behind their last column and their last channel."""
+    return ((0, 0), (0, 0), (0, columns), (0, channels))
 
 
 def fewest_lanes(tensor: Tensor, beats: int, pixels: int = 1) -> int | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from onnx_hw.exact.integers import Int
 
@@ -39,6 +42,13 @@ class Tensor:
     @property
     def size(self) -> int:
         return self.pixels * self.channels
+
+    @property
+    def narrow(self) -> np.dtype[Any]:
+        """The narrowest numpy type that holds every integer of ``dtype``, int64 at most, for traces of large frames."""
+        signed = self.dtype.signed or self.dtype.bits > 32  # an unsigned type of 64 bits would make floats of others
+        size = next(size for size in (1, 2, 4, 8) if 8 * size >= self.dtype.bits)
+        return np.dtype(f"{'i' if signed else 'u'}{size}")
 
     def __repr__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"

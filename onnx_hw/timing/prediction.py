@@ -19,7 +19,7 @@ solution; computing each event once its causes are known finds it without iterat
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -98,28 +98,33 @@ class Prediction:
         return max(int(times[self.beats[name] - 1]) + 1 for name, times in self.sinks.items())
 
     def circle(self) -> tuple[BlockedEngine, ...]:
-        """Return the waits that hold each other up, each waiting for the next and the last for the first; empty without
-        such a circle.
+        """Return the waits that hold each other up; see ``circle_of``."""
+        return circle_of(self.waits)
 
-        A deadlock has such a circle; waiting for a source that has ended is no deadlock.
-        """
-        waiting = {wait.name: wait for wait in self.waits}
-        done: set[tuple[str, str]] = set()
-        path: list[tuple[str, str]] = []
 
-        def closes(name: tuple[str, str]) -> tuple[BlockedEngine, ...]:
-            if name in path:
-                return tuple(waiting[member] for member in path[path.index(name) :])
-            if name in done or name not in waiting:
-                return ()
-            path.append(name)
-            for other in waiting[name].whom:
-                if found := closes(other):
-                    return found
-            done.add(path.pop())
+def circle_of(waits: Sequence[BlockedEngine]) -> tuple[BlockedEngine, ...]:
+    """Return the waits that hold each other up, each waiting for the next and the last for the first; empty without
+    such a circle.
+
+    A deadlock has such a circle; waiting for a source that has ended is no deadlock.
+    """
+    waiting = {wait.name: wait for wait in waits}
+    done: set[tuple[str, str]] = set()
+    path: list[tuple[str, str]] = []
+
+    def closes(name: tuple[str, str]) -> tuple[BlockedEngine, ...]:
+        if name in path:
+            return tuple(waiting[member] for member in path[path.index(name) :])
+        if name in done or name not in waiting:
             return ()
+        path.append(name)
+        for other in waiting[name].whom:
+            if found := closes(other):
+                return found
+        done.add(path.pop())
+        return ()
 
-        return next((found for wait in self.waits if (found := closes(wait.name))), ())
+    return next((found for wait in waits if (found := closes(wait.name))), ())
 
 
 class Fires(Mapping[tuple[str, str], np.ndarray]):

@@ -47,30 +47,9 @@ int64_t law_memory(const Law *law)
     return (BACK + 1) * size_of_memory(law);
 }
 
-/* Begin, with lags and delays of their own: ``frames`` are the most that will be asked for. */
 void law_begin(Law *law, int64_t frames)
 {
-    law->frame = law->failed = 0;
-    for (int64_t b = 0; b < law->bounds_count; b++) {
-        Bound *bound = &law->bounds[b];
-        int64_t tokens = 0;
-        for (int64_t k = 0; k < bound->at.kinds; k++)
-            tokens += bound->at.turns[k].count * bound->at.turns[k].length;
-        bound->taken = bound->put = bound->kept = bound->asleep = 0;
-        bound->unbound = bound->lag;
-        bound->before_count = 0;
-        for (List *list = &bound->at; list; list = list == &bound->at ? &bound->after : NULL) {
-            list->kind = list->turn = list->place = list->base = 0;
-            if (tokens && bound->lag < frames * tokens)
-                go_to(list);
-            else
-                list->next = NEVER; /* it never holds anybody up */
-        }
-    }
-    for (int64_t k = 0; k < law->tracks_count; k++) {
-        law->tracks[k].operation = -1;
-        law->tracks[k].previous = law->tracks[k].once - 1;
-    }
+    begin(law, frames);
 }
 
 /* Solve one frame more. Returns how many further frames are like it; -1 if it does not come to an end, -2 without memory. */
@@ -127,15 +106,9 @@ int64_t law_frame(Law *law)
     return frames_like_this(law);
 }
 
-/* Give back what the queues hold. */
 void law_end(Law *law)
 {
-    for (int64_t b = 0; b < law->bounds_count; b++) {
-        free(law->bounds[b].cycles);
-        free(law->bounds[b].before);
-        law->bounds[b].cycles = law->bounds[b].before = NULL;
-        law->bounds[b].room = 0;
-    }
+    give_back(law);
 }
 
 #ifdef __cplusplus

@@ -106,7 +106,9 @@ class _Track(ctypes.Structure):
     ]
 
 
-class _Law(ctypes.Structure):
+class Law(ctypes.Structure):
+    """State of a solution, as in ``solver_events.h``."""
+
     _fields_ = [
         ("tracks", ctypes.POINTER(_Track)),
         ("bounds", ctypes.POINTER(_Bound)),
@@ -183,6 +185,13 @@ class FrameSolver:
         self._kept.append(turns)
         table.turns, table.kinds = turns, len(turns)
 
+    def _connect(self, law: Law) -> None:
+        """Let a solution begin with the tables, and with the delays and lags of the links as they are now."""
+        law.tracks, law.bounds = self._tracks, self._bounds
+        law.tracks_count, law.bounds_count = len(self._tracks), len(self._bounds)
+        for bound, link in zip(self._bounds, self._links, strict=True):
+            bound.delay, bound.lag = link.delay, link.lag
+
     def frames(self, most: int, interval: int, rounds: Mapping[Name, int]) -> Iterator[FrameEnd]:
         """Yield one frame after the other, ``most`` at most; the end comes sooner where one never ends.
 
@@ -194,12 +203,9 @@ class FrameSolver:
         """
         library = _library()
         assert library is not None
-        law = _Law()
-        law.tracks, law.bounds = self._tracks, self._bounds
-        law.tracks_count, law.bounds_count = len(self._tracks), len(self._bounds)
+        law = Law()
+        self._connect(law)
         law.rounds, law.interval = reduce(gcd, (rounds[name] for name in self._sources), 0) or 1, interval
-        for bound, link in zip(self._bounds, self._links, strict=True):
-            bound.delay, bound.lag = link.delay, link.lag
         for name in self._sources:
             track = self._tracks[self._numbers[name]]
             track.sources, track.pace = rounds[name], interval // rounds[name]

@@ -84,6 +84,43 @@ static inline void go_on(List *list, int64_t operations)
     list->next = list->now.first + list->now.pattern[list->place];
 }
 
+/* Begin, with lags and delays of their own: ``frames`` are the most that will be asked for. */
+static void begin(Law *law, int64_t frames)
+{
+    law->frame = law->failed = 0;
+    for (int64_t b = 0; b < law->bounds_count; b++) {
+        Bound *bound = &law->bounds[b];
+        int64_t tokens = 0;
+        for (int64_t k = 0; k < bound->at.kinds; k++)
+            tokens += bound->at.turns[k].count * bound->at.turns[k].length;
+        bound->taken = bound->put = bound->kept = bound->asleep = 0;
+        bound->unbound = bound->lag;
+        bound->before_count = 0;
+        for (List *list = &bound->at; list; list = list == &bound->at ? &bound->after : NULL) {
+            list->kind = list->turn = list->place = list->base = 0;
+            if (tokens && bound->lag < frames * tokens)
+                go_to(list);
+            else
+                list->next = NEVER; /* it never holds anybody up */
+        }
+    }
+    for (int64_t k = 0; k < law->tracks_count; k++) {
+        law->tracks[k].operation = -1;
+        law->tracks[k].previous = law->tracks[k].once - 1;
+    }
+}
+
+/* Give back what the queues hold. */
+static void give_back(Law *law)
+{
+    for (int64_t b = 0; b < law->bounds_count; b++) {
+        free(law->bounds[b].cycles);
+        free(law->bounds[b].before);
+        law->bounds[b].cycles = law->bounds[b].before = NULL;
+        law->bounds[b].room = 0;
+    }
+}
+
 static void put(Law *law, Bound *bound, int64_t cycle)
 {
     if (bound->put - bound->kept == bound->room) {

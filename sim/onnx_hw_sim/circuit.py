@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -153,6 +154,26 @@ class BatchSimulator(Simulator, Protocol):
     at_once: int
 
     def run_together(self, stimuli: Sequence[Stimulus]) -> list[Recording]: ...
+
+
+class Windows(Protocol):
+    """Runs under way, which are recorded window by window."""
+
+    def limit(self, run: int, cycles: int) -> None:
+        """End a run at another cycle than its stimulus says."""
+
+    def advance(self, cycles: int) -> bool:
+        """Simulate some cycles; return whether a run goes on."""
+
+    def recording(self, run: int) -> Recording:
+        """Return what was recorded of a run since the last call, and forget it; ``cycles`` counts from its begin."""
+
+
+@runtime_checkable
+class WindowedSimulator(BatchSimulator, Protocol):
+    """Simulator whose recordings need not be kept whole."""
+
+    def windows(self, stimuli: Sequence[Stimulus]) -> AbstractContextManager[Windows]: ...
 
 
 def runs_at_once(simulator: Simulator) -> int:

@@ -27,7 +27,14 @@ def rows_to_offer(source: Stream, tokens: np.ndarray, row: int) -> np.ndarray:
     return rows
 
 
-def firings(engines: Sequence[str], rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the cycles in which each engine fired; ``rows`` are (cycles, bytes) uint8, a bit per engine."""
+def firings(engines: Sequence[str], rows: np.ndarray, first: int = 0) -> dict[str, np.ndarray]:
+    """Return the cycles in which each engine fired.
+
+    Args:
+        rows: (cycles, bytes) uint8, a bit per engine.
+        first: cycle of the first row.
+    """
     columns = np.ascontiguousarray(rows.T)  # a column holds eight engines and is read eight times
-    return {engine: np.flatnonzero((columns[k // 8] >> k % 8 & 1).view(bool)) for k, engine in enumerate(engines)}
+    return {
+        engine: np.flatnonzero((columns[k // 8] >> k % 8 & 1).view(bool)) + first for k, engine in enumerate(engines)
+    }

@@ -65,7 +65,8 @@ class NativeSimulator(NativeLibrary):
             keep.append(trace)
         return keep
 
-    def _recording(self, handle: int, *run: int, status: RunStatus) -> Recording:
+    def _recording(self, handle: int, *run: int, status: RunStatus, since: int = 0) -> Recording:
+        """Return what was recorded, from cycle ``since`` on, in which nothing was forgotten."""
         cycles = self._function("cycle")(handle, *run)
         cycles_of, tokens, valid, ready = {}, {}, {}, {}
         for k, stream in enumerate(self._streams):
@@ -77,10 +78,10 @@ class NativeSimulator(NativeLibrary):
             state = self._function("state")(handle, *run, k)
             valid[stream.name], ready[stream.name] = bool(state & 1), bool(state & 2)
         width = self._fire_bytes(handle)
-        fires = bytes_at(self._function("fires")(handle, *run), cycles * width).reshape(cycles, width)
+        fires = bytes_at(self._function("fires")(handle, *run), (cycles - since) * width).reshape(-1, width)
         return Recording(
             cycles=cycles,
-            fires=firings(self.circuit.engines, fires),
+            fires=firings(self.circuit.engines, fires, since),
             cycles_of=cycles_of,
             tokens=tokens,
             finished=status == RunStatus.FINISHED,

@@ -14,10 +14,10 @@ from onnx_hw.commands.build import Build, StageFunctions, build
 from onnx_hw.implement.route import BITSTREAM, RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
-from onnx_hw.prove.circuit.check_run import Run
 from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.prove import Proof
+from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw.report.json_schema import json_schema
 from onnx_hw.runtime.build_folder import Made
 from onnx_hw.runtime.options import BuildOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -64,17 +64,17 @@ def test_more_frames_than_there_are_samples(built: Path) -> None:
 
 
 def test_the_first_difference_is_said_with_its_sample(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = golden.trace
+    honest = golden.walk
 
     def lies(network, integers):
-        values = honest(network, integers)
         (output,) = (boundary.tensor for boundary in network.outputs)
-        if len(values[output]) > 1:  # before, frames are compared with the model one by one
-            values[output] = values[output].copy()
-            values[output][1, 0, 1, 2] ^= 1
-        return values
+        for name, values in honest(network, integers):
+            if name == output and len(values) > 1:  # before, frames are compared with the model one by one
+                values = values.copy()
+                values[1, 0, 1, 2] ^= 1
+            yield name, values
 
-    monkeypatch.setattr("onnx_hw.prove.circuit.sharded.golden.trace", lies)
+    monkeypatch.setattr("onnx_hw.prove.circuit.sharded.golden.walk", lies)
     with pytest.raises(UserError, match=r"\[1, 0, 1, 2\]: golden .*\(1 values and 0 firings differ") as caught:
         verify(
             VerifyOptions(
@@ -93,21 +93,22 @@ def test_of_many_frames_the_first_wrong_one_is_named_whoever_finds_it(
     wrong: list[int], built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two workers; shards that are done early do not hide an earlier frame."""
-    design, honest = unequal_branches(4), golden.trace
+    design, honest = unequal_branches(4), golden.walk
     bench = ShardBench("b", design, Stalls.NONE, simulator=compile_simulator(design, built / "simulation"))
     monkeypatch.setattr("onnx_hw.prove.circuit.sharded.CYCLES_A_SHARD", 400)
     shards = [replace(shard, number=0) for shard in shards_of(design, 400)]  # without stalls
     numbers = np.zeros((400, 1, 1, 3, 4), dtype=np.int64)
     numbers[..., 0, :2] = np.stack([np.arange(400) % 100, np.arange(400) // 100], axis=1)[:, None, None]
 
-    def lies(network: Network, integers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        values = honest(network, integers)
+    def lies(network: Network, integers: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
         ((output,), said) = [boundary.tensor for boundary in network.outputs], integers["x"][:, 0, 0]
-        values[output] = values[output].copy()
-        values[output][np.isin(said[:, 0] + 100 * said[:, 1], wrong), 0, 1, 2] ^= 1
-        return values
+        for name, values in honest(network, integers):
+            if name == output:
+                values = values.copy()
+                values[np.isin(said[:, 0] + 100 * said[:, 1], wrong), 0, 1, 2] ^= 1
+            yield name, values
 
-    monkeypatch.setattr("onnx_hw.prove.circuit.sharded.golden.trace", lies)
+    monkeypatch.setattr("onnx_hw.prove.circuit.sharded.golden.walk", lies)
     filled = [add_samples(shard, {"x": numbers}, 400, None) for shard in shards]
     with ThreadPoolExecutor(2) as pool:
         *right, last = prove_shards(bench, iter(filled), Workers(pool, 2, built))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul, MatMulFolding
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.prove.circuit.check_run import Run
+from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw.timing import constraints
 from onnx_hw_rtl.cores.weights import WeightBuffer
 from onnx_hw_rtl.streams import shared_buffer

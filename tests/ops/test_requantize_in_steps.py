@@ -17,7 +17,7 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.requantize import Monotone
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.prove.circuit.check_run import Run
+from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw_rtl.cores import multiply_add_shift, requantize
 from onnx_hw_rtl.cores.multiply_add_shift import MultiplyAddShift, Turn
 from support import core_tests

@@ -12,8 +12,8 @@ from onnx_hw import flow
 from onnx_hw.commands.build import Build
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
-from onnx_hw.prove.circuit.check_run import Difference, Run
 from onnx_hw.prove.circuit.prove import Proof
+from onnx_hw.prove.circuit.run_comparison import Difference, Run
 from onnx_hw.report.build_request import describe_build_request
 from onnx_hw.report.collect.design_sections import describe_quantization
 from onnx_hw.report.value_statistics import MAX_FRAMES, value_statistics

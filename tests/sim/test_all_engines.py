@@ -15,7 +15,7 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.prove.circuit.check_run import simulate_and_compare, stimulus_of
+from onnx_hw.prove.circuit.check_run import golden_beats, simulate_and_compare, stimulus_of
 from onnx_hw.prove.circuit.engines import build_simulator
 from onnx_hw.prove.circuit.stalls import Stall, full_rate, random_stall
 from onnx_hw.runtime.options import SimulationEngine
@@ -63,7 +63,9 @@ def recordings(design: Design, engine: SimulationEngine, folder: Path) -> list[R
     for stall, false_start in stalls(design):
         run = simulate_and_compare(design, simulator, names, golden, stall, false_start=false_start)
         assert run.agrees and run.values_compared and run.firings_compared, (engine, run.difference)
-        stimulus = replace(stimulus_of(design, names, golden, stall, run.cycles), false_start=false_start)
+        stimulus = replace(
+            stimulus_of(design, names, golden_beats(design, golden), stall, run.cycles), false_start=false_start
+        )
         seen.append(simulator.run(stimulus))
     return seen
 

@@ -7,7 +7,8 @@ import numpy as np
 from onnx_hw.assemble.elaborate import to_circuit
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
-from onnx_hw.prove.circuit.check_run import Run, simulate_and_compare
+from onnx_hw.prove.circuit.check_run import simulate_and_compare
+from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw.prove.circuit.stalls import Stall
 from onnx_hw_sim.interpreted import InterpretedSimulator
 

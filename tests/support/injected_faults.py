@@ -11,7 +11,7 @@ from amaranth.hdl import Signal
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.prove.circuit.check_run import Run
+from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw_rtl.streams import engine
 from support.design_bench import Bench, random_stall
 from support.hand_built_designs import alone

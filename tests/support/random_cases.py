@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
-from onnx_hw.prove.circuit.check_run import Run
+from onnx_hw.prove.circuit.run_comparison import Run
 from support.design_bench import assert_proven, prove
 from support.hand_built_designs import alone
 

@@ -24,8 +24,9 @@ from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors
-from onnx_hw.prove.circuit.check_run import Run, simulate_and_compare
+from onnx_hw.prove.circuit.check_run import simulate_and_compare
 from onnx_hw.prove.circuit.prove import compile_simulator
+from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw.prove.circuit.stalls import full_rate
 from onnx_hw.runtime.listener import NULL_LISTENER, Listener
 from onnx_hw.runtime.options import SimulationEngine

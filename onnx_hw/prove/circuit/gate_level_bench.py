@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.assemble.elaborate import CircuitNames, edge_names
-from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design, Edge
-from onnx_hw.prove.circuit.check_run import stimulus_of
-from onnx_hw.prove.circuit.stalls import SEED, full_rate, random_stall
-from onnx_hw.timing.prediction import Prediction, predict
+from onnx_hw.prove.circuit.check_run import WINDOW_CYCLES, stimulus_of
+from onnx_hw.prove.circuit.prove import beats_of
+from onnx_hw.prove.circuit.stalls import SEED, Stall, full_rate, random_stall
+from onnx_hw.timing.event_windows import EventWindows
 
 if TYPE_CHECKING:
     from onnx_hw_sim.circuit import Stream
@@ -82,9 +83,13 @@ class GateLevelBench:
         there = len(next(iter(integers.values())))
         choices = min(RUNS, -(-there // per_run))
         picked = np.arange(choices * per_run) % there
-        values = golden.trace(design.network, {tensor: array[:there] for tensor, array in integers.items()})
-        self.values = [
-            {tensor: array[picked[c * per_run : (c + 1) * per_run]] for tensor, array in values.items()}
+        ends = {edge.tensor: edge for edge in self.edges if edge.producer is None or edge.consumer is None}
+        beats = {
+            tensor: rows.reshape(there, ends[tensor].beats, -1)
+            for tensor, rows in beats_of(design, integers, ends).items()
+        }
+        self.beats = [
+            {tensor: np.concatenate(rows[picked[c * per_run : (c + 1) * per_run]]) for tensor, rows in beats.items()}
             for c in range(choices)
         ]
         self.stalls = [
@@ -92,8 +97,8 @@ class GateLevelBench:
             random_stall(design, per_run, "random"),
             random_stall(design, per_run, "bursts"),
         ]
-        self.predictions = [predict(design, per_run + 1, offers=s.offers, ready=s.ready) for s in self.stalls]
-        self.cycles = max(map(_end, self.predictions)) + SLACK
+        self.due = [token_cycles(design, per_run + 1, stall) for stall in self.stalls]
+        self.cycles = max(int(cycles[-1]) for due in self.due for cycles in due.values() if len(cycles)) + SLACK
         resets = np.random.PCG64(SEED).random_raw(RUNS) % np.uint64(max(2, design.interval)) + np.uint64(1)
         self.starts = [
             Start(int(resets[k]) if k % 2 else None, k // 2 % len(self.stalls), k % choices) for k in range(RUNS)
@@ -106,8 +111,8 @@ class GateLevelBench:
     def plan(self) -> StreamPlan:
         from onnx_hw_sim.gates.simulator import Pattern, StreamPlan
 
-        each = [stimulus_of(self.design, self.names, values, self.stalls[0], self.cycles) for values in self.values]
-        patterns = [stimulus_of(self.design, self.names, self.values[0], stall, self.cycles) for stall in self.stalls]
+        each = [stimulus_of(self.design, self.names, beats, self.stalls[0], self.cycles) for beats in self.beats]
+        patterns = [stimulus_of(self.design, self.names, self.beats[0], stall, self.cycles) for stall in self.stalls]
         return StreamPlan(
             {name: np.stack([stimulus.tokens[name] for stimulus in each]) for name in each[0].tokens},
             [Pattern(stimulus.offers, stimulus.ready) for stimulus in patterns],
@@ -129,10 +134,10 @@ class GateLevelBench:
 
     def _compare(self, edge: Edge, start: Start, seen: Tokens) -> tuple[NetlistDifference | None, tuple[int, int, int]]:
         """Compare one output; return its first difference, and (values, tokens) compared, and those that are wrong."""
-        beats = edge.order.to_beats(self.values[start.frames][edge.tensor])
+        beats = self.beats[start.frames][edge.tensor]
         # Of the frame that never comes, padding alone may leave: what any frame begins with.
         beats = np.concatenate([beats, beats[: edge.beats]])
-        due = self.predictions[start.pattern].sinks[edge.tensor]
+        due = self.due[start.pattern][edge.tensor]
         due = due[due < self.cycles]
         count = min(len(seen.cycles), len(due), len(beats))
         late = np.flatnonzero(seen.cycles[:count] != due[:count])
@@ -162,5 +167,18 @@ class GateLevelBench:
         return f"{begins}, stalls: {self.stalls[start.pattern].name}"
 
 
-def _end(prediction: Prediction) -> int:
-    return max((int(times[-1]) for times in prediction.sinks.values() if len(times)), default=0)
+def token_cycles(design: Design, frames: int, stall: Stall) -> dict[str, np.ndarray]:
+    """Return the predicted cycle of each token that leaves, by output tensor.
+
+    Args:
+        frames: number of frames of operations.
+    """
+    events, due = EventWindows(design, frames, stall.offers, stall.ready), defaultdict[str, list[np.ndarray]](list)
+    cycle = 0
+    while not events.over:
+        cycle += WINDOW_CYCLES
+        for (end, tensor), cycles in events.until(cycle).items():
+            if end == "sink":
+                due[tensor].append(cycles)
+    events.close()
+    return {tensor: np.concatenate(pieces) for tensor, pieces in due.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +14,12 @@ import numpy as np
 
 from onnx_hw.assemble.elaborate import NamedCircuit, bench_circuit, to_circuit
 from onnx_hw.ir.design import Design
-from onnx_hw.ir.golden import trace
+from onnx_hw.ir.golden import walk_in_pieces
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.messages.html import render_value
 from onnx_hw.prove.circuit import waves
-from onnx_hw.prove.circuit.check_run import PlannedRun, Run, expect, simulate_together
+from onnx_hw.prove.circuit.check_run import PlannedRun, simulate_together
+from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw.prove.circuit.stalls import FULL_RATE, Stall, full_rate, random_stall
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
 from onnx_hw.runtime.options import SimulationEngine
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 FULL_RATE_FRAMES = 4
 STALLED_FRAMES = 4
 MAX_CYCLES = 2_000_000
-"""Greatest number of cycles at full rate; at least ``FULL_RATE_FRAMES`` frames are streamed in any case."""
+"""Greatest number of cycles at full rate. At least ``FULL_RATE_FRAMES`` frames are streamed, or two large ones."""
+
+LARGE_FRAME_CYCLES = 4_000_000
+"""Cycles of a frame from which on two of them must be enough: back to back, so that state that leaks is seen."""
 
 MAX_PIECES = 6
 """Greatest number of pieces of the frames at full rate, where runs are parallel: the last one is done sooner."""
@@ -41,7 +45,8 @@ REPLACEABLE = {"c++": "no C++ compiler", "verilator": "no Verilator"}
 
 SLOW_ENGINES = tuple(engine for engine in SimulationEngine if engine is not SimulationEngine.COMPILED)
 SLOW_FRAMES = 2
-"""Frames for slow engines: Amaranth's simulator computes a few thousand cycles a second, the others not many more."""
+"""Number of large frames, and of frames for slow engines. Amaranth's simulator computes a few thousand cycles a second,
+the others not many more."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,8 @@ def frames_to_simulate(design: Design, given: int, engine: str) -> int:
     if engine in SLOW_ENGINES:
         return min(given, SLOW_FRAMES)
     interval = max(node.operator.cycles(design.folding(node)) for node in design.network.nodes)
-    return min(given, max(FULL_RATE_FRAMES, MAX_CYCLES // interval))
+    least = SLOW_FRAMES if interval > LARGE_FRAME_CYCLES else FULL_RATE_FRAMES
+    return min(given, max(least, MAX_CYCLES // interval))
 
 
 def compiles() -> bool:
@@ -181,13 +187,39 @@ def plan_runs(design: Design, integers: Mapping[str, np.ndarray], engine: str) -
             fewer of them.
     """
     frames = frames_to_simulate(design, len(next(iter(integers.values()))), engine)
-    values = trace(design.network, _first(integers, frames))
-    plan: list[PlannedRun] = []
-    for first, part, stall in _plan(design, values, engine):
-        count = _frames(part)
-        same = next((p.expected.prediction for p in plan if (p.stall.name, p.frames) == (stall.name, count)), None)
-        plan.append(PlannedRun(part, stall, expect(design, part, stall, same), first))
-    return tuple(plan)
+    beats = beats_of(design, {tensor: array[:frames] for tensor, array in integers.items()})
+    each = {edge.tensor: edge.beats for edge in design.edges()}
+
+    def part(of: range) -> dict[str, np.ndarray]:
+        return {tensor: rows[of.start * each[tensor] : of.stop * each[tensor]] for tensor, rows in beats.items()}
+
+    return tuple(PlannedRun(part(of), len(of), stall, of.start) for of, stall in _plan(design, frames, engine))
+
+
+def beats_of(
+    design: Design, integers: Mapping[str, np.ndarray], tensors: Collection[str] | None = None
+) -> dict[str, np.ndarray]:
+    """Return the tokens of edges by golden, (frames · beats, width), in the narrowest type that holds them.
+
+    Few frames at a time: their values take eight times the memory while they are computed.
+
+    Args:
+        integers: of the inputs, (frames, height, width, channels).
+        tensors: the tensors of these edges; None for all.
+    """
+    frames = len(next(iter(integers.values())))
+    edges = {edge.tensor: edge for edge in design.edges() if tensors is None or edge.tensor in tensors}
+    beats = {
+        tensor: np.empty((frames * edge.beats, edge.width), dtype=edge.type.narrow) for tensor, edge in edges.items()
+    }
+    for first, tensor, array in walk_in_pieces(design.network, integers):
+        if tensor not in edges:
+            continue
+        edge, (low, high) = edges[tensor], (edges[tensor].type.dtype.min, edges[tensor].type.dtype.max)
+        if array.min(initial=low) < low or array.max(initial=high) > high:
+            raise AssertionError(f"golden's `{tensor}` must lie in {low}..{high}")
+        beats[tensor][first * edge.beats : (first + len(array)) * edge.beats] = edge.order.to_beats(array)
+    return beats
 
 
 def prove(
@@ -220,18 +252,14 @@ def prove(
     return Proof(simulator.name, frames, runs, simulator.verilog)
 
 
-def _plan(
-    design: Design, golden: Mapping[str, np.ndarray], engine: str
-) -> Iterator[tuple[int, Mapping[str, np.ndarray], Stall]]:
-    """Plan what each run streams, from which frame on, and how the outside stalls it."""
-    frames = frames_to_simulate(design, _frames(golden), engine)
+def _plan(design: Design, frames: int, engine: str) -> Iterator[tuple[range, Stall]]:
+    """Plan which frames each run streams, and how the outside stalls it."""
     slow = engine in SLOW_ENGINES
     for piece in split_frames(frames, 1 if slow else MAX_PIECES):
-        part = {tensor: values[piece.start : piece.stop] for tensor, values in golden.items()}
-        yield piece.start, part, full_rate(design, len(piece))
+        yield piece, full_rate(design, len(piece))
     stalled = min(frames, SLOW_FRAMES if slow else STALLED_FRAMES)
     for kind in ("random", "bursts"):
-        yield 0, _first(golden, stalled), random_stall(design, stalled, kind)
+        yield range(stalled), random_stall(design, stalled, kind)
 
 
 def split_frames(frames: int, most: int = MAX_PIECES) -> list[range]:
@@ -245,22 +273,16 @@ def split_frames(frames: int, most: int = MAX_PIECES) -> list[range]:
     return [range(begin, end + 1) for begin, end in itertools.pairwise(cuts)]
 
 
-def _frames(golden: Mapping[str, np.ndarray]) -> int:
-    return len(next(iter(golden.values())))
-
-
-def _first(golden: Mapping[str, np.ndarray], frames: int) -> Mapping[str, np.ndarray]:
-    return {tensor: values[:frames] for tensor, values in golden.items()}
-
-
 def write_waves(
     design: Design, proof: Proof, golden: Mapping[str, np.ndarray], folder: Path
 ) -> tuple[Path, str] | None:
     """Write the first run with a difference, or else the first one, as a waveform; see ``waves.write_waves``."""
-    plan = list(zip(proof.runs, _plan(design, golden, proof.engine), strict=True))
-    run, (_, part, stall) = next((entry for entry in plan if entry[0].difference is not None), plan[0])
+    frames = frames_to_simulate(design, len(next(iter(golden.values()))), proof.engine)
+    plan = list(zip(proof.runs, _plan(design, frames, proof.engine), strict=True))
+    run, (of, stall) = next((entry for entry in plan if entry[0].difference is not None), plan[0])
     if run.deadlock:
         return None  # nothing moves; the message says what waits for what
+    part = {tensor: array[of.start : of.stop] for tensor, array in golden.items()}
     return waves.write_waves(design, run, part, stall, folder)
 
 

@@ -20,8 +20,10 @@ from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.messages.version import __version__
-from onnx_hw.prove.circuit.check_run import PlannedRun, Run, expect, simulate_together
+from onnx_hw.prove.circuit.check_run import PlannedRun, simulate_together
 from onnx_hw.prove.circuit.engines import build_simulator
+from onnx_hw.prove.circuit.prove import beats_of
+from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw.prove.circuit.stalls import SEED, Stall, freeze_output, full_rate, random_stall, starve_input
 from onnx_hw.runtime.options import SimulationEngine, Stalls
 from onnx_hw.runtime.workers.executors import Workers, worker_died
@@ -232,9 +234,9 @@ def _proven(bench: ShardBench, simulator: Simulator, names: CircuitNames, shards
 def _planned(bench: ShardBench, shard: Shard) -> PlannedRun:
     design, samples = bench.design, shard.samples
     integers = _random(design, shard) if samples is None else golden.integers_of(design.network, samples)
-    values = golden.trace(design.network, integers)
-    stall = choose_stall(design, len(next(iter(values.values()))), bench.stalls, shard.number)
-    return PlannedRun(values, stall, expect(design, values, stall), shard.frames.start - shard.before)
+    frames = len(next(iter(integers.values())))
+    stall = choose_stall(design, frames, bench.stalls, shard.number)
+    return PlannedRun(beats_of(design, integers), frames, stall, shard.frames.start - shard.before)
 
 
 def _counted(bench: ShardBench, engine: str, shard: Shard, plan: PlannedRun, run: Run) -> ShardResult:
@@ -243,6 +245,7 @@ def _counted(bench: ShardBench, engine: str, shard: Shard, plan: PlannedRun, run
     done = ShardResult(shard, engine, run if bench.keeps_outputs else replace(run, outputs={}))
     if samples is None or shard.labels is None:
         return done
+    orders = {edge.tensor: edge.order for edge in design.edges()}
     labels, own = shard.labels, slice(shard.before, shard.before + len(shard.labels))
 
     def right(outputs: Callable[[str], np.ndarray]) -> int:
@@ -253,7 +256,7 @@ def _counted(bench: ShardBench, engine: str, shard: Shard, plan: PlannedRun, run
     return replace(
         done,
         labelled=len(labels),
-        golden_right=right(plan.golden.__getitem__),
+        golden_right=right(lambda tensor: orders[tensor].from_beats(plan.beats[tensor])),
         circuit_right=right(run.outputs.__getitem__) if run.agrees else 0,
     )
 

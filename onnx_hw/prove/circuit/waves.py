@@ -10,7 +10,8 @@ import numpy as np
 
 from onnx_hw.assemble.elaborate import CircuitNames, to_circuit
 from onnx_hw.ir.design import Design
-from onnx_hw.prove.circuit.check_run import Run, stimulus_of
+from onnx_hw.prove.circuit.check_run import golden_beats, stimulus_of
+from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw.prove.circuit.stalls import Stall
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ def write_waves(
     else:
         file, at, first, last = folder / WAVES_FILE, 0, 0, min(run.cycles, CYCLES_SHOWN) - 1
     circuit, names, _ = to_circuit(design)
-    stimulus = stimulus_of(design, names, part, stall, last + 1)
+    beats = golden_beats(design, part)
+    stimulus = stimulus_of(design, names, beats, stall, last + 1)
     scopes = _scopes(design, names)
-    wanted = {names.edges[edge.tensor]: edge.order.to_beats(part[edge.tensor]) for edge in design.edges()}
+    wanted = {names.edges[tensor]: rows for tensor, rows in beats.items()}
     try:
         seen = write_vcd(circuit, stimulus, file, folder / "simulation", first=first, last=last)
         decode(file, seen, scopes, wanted, cycle_ns=CYCLE_NS, first=first, last=last)

@@ -233,6 +233,21 @@ void lockstep_begin(void* handle, uint32_t run, int64_t limit, int64_t patience,
     begun.begin_reset(simulation.reset_cycles + simulation.reset_delay);
 }
 
+// Ends a run at another cycle than it began with.
+void lockstep_limit(void* handle, uint32_t run, int64_t limit) {
+    static_cast<Simulation*>(handle)->runs[run].limit = limit;
+}
+
+// Forgets what was recorded of a run so far.
+void lockstep_forget(void* handle, uint32_t run) {
+    Run& begun = static_cast<Simulation*>(handle)->runs[run];
+    for (Log& log : begun.logs) {
+        log.cycles.clear();
+        log.payload.clear();
+    }
+    begun.fires.clear();
+}
+
 // Returns 1 to go on, 0 when all runs have ended, -1 without memory for the recording.
 int32_t lockstep_advance(void* handle, int64_t cycles) {
     try {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -30,6 +31,8 @@ class LockstepSimulator(NativeSimulator):
         "source": (None, [POINTER, U32, U32, I64, POINTER, POINTER]),
         "sink": (None, [POINTER, U32, U32, I64, I64, POINTER]),
         "begin": (None, [POINTER, U32, I64, I64, I64, I64]),
+        "limit": (None, [POINTER, U32, I64]),
+        "forget": (None, [POINTER, U32]),
         "advance": (I32, [POINTER, I64]),
         "status": (I32, [POINTER, U32]),
         "cycle": (I64, [POINTER, U32]),
@@ -72,6 +75,18 @@ class LockstepSimulator(NativeSimulator):
         Raises:
             ValueError: a stimulus does not fit the circuit, or there are too many.
         """
+        with self.windows(stimuli) as windows:
+            while windows.advance(CYCLES_PER_CALL):
+                pass
+            return [windows.recording(run) for run in range(len(stimuli))]
+
+    @contextmanager
+    def windows(self, stimuli: Sequence[Stimulus]) -> Iterator[LockstepWindows]:
+        """Begin at most ``RUNS`` runs, each from reset, that are recorded in windows of cycles.
+
+        Raises:
+            ValueError: a stimulus does not fit the circuit, or there are too many.
+        """
         if len(stimuli) > RUNS:
             raise ValueError(f"there must be at most {RUNS} runs at once, not {len(stimuli)}")
         for stimulus in stimuli:
@@ -81,15 +96,8 @@ class LockstepSimulator(NativeSimulator):
             raise MemoryError
         try:
             keep = [self._begin(handle, k, stimulus) for k, stimulus in enumerate(stimuli)]
-            while (more := self._c.lockstep_advance(handle, CYCLES_PER_CALL)) > 0:
-                pass
+            yield LockstepWindows(self, handle, len(stimuli))
             del keep
-            if more < 0:
-                raise MemoryError
-            return [
-                self._recording(handle, k, status=RunStatus(self._c.lockstep_status(handle, k)))
-                for k in range(len(stimuli))
-            ]
         finally:
             self._c.lockstep_close(handle)
 
@@ -105,3 +113,37 @@ class LockstepSimulator(NativeSimulator):
 
     def _fire_bytes(self, handle: int) -> int:
         return 4 * int(self._c.lockstep_fire_words(handle))
+
+    def _window(self, handle: int, run: int, since: int) -> Recording:
+        """Return what was recorded of a run from a cycle on, and forget it."""
+        recording = self._recording(handle, run, status=RunStatus(self._c.lockstep_status(handle, run)), since=since)
+        self._c.lockstep_forget(handle, run)
+        return recording
+
+
+class LockstepWindows:
+    """Runs in lockstep that are under way; see ``circuit.Windows``."""
+
+    def __init__(self, simulator: LockstepSimulator, handle: int, runs: int) -> None:
+        self._simulator, self._handle, self._since = simulator, handle, [0] * runs
+
+    def limit(self, run: int, cycles: int) -> None:
+        """End a run at another cycle than its stimulus says."""
+        self._simulator._c.lockstep_limit(self._handle, run, cycles)
+
+    def advance(self, cycles: int) -> bool:
+        """Simulate some cycles; return whether a run goes on.
+
+        Raises:
+            MemoryError: there is none for the recording.
+        """
+        more = self._simulator._c.lockstep_advance(self._handle, cycles)
+        if more < 0:
+            raise MemoryError
+        return bool(more)
+
+    def recording(self, run: int) -> Recording:
+        """Return what was recorded of a run since the last call, and forget it."""
+        recording = self._simulator._window(self._handle, run, self._since[run])
+        self._since[run] = recording.cycles
+        return recording
