@@ -78,7 +78,7 @@ class NativeSimulator(NativeLibrary):
             state = self._function("state")(handle, *run, k)
             valid[stream.name], ready[stream.name] = bool(state & 1), bool(state & 2)
         width = self._fire_bytes(handle)
-        fires = bytes_at(self._function("fires")(handle, *run), (cycles - since) * width).reshape(-1, width)
+        fires = bytes_at(self._function("fires")(handle, *run), (cycles - since) * width).reshape(cycles - since, width)
         return Recording(
             cycles=cycles,
             fires=firings(self.circuit.engines, fires, since),

@@ -5,7 +5,12 @@ Every function depends on its arguments alone, including the seed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+
+PIECE = 1 << 18
+"""Random numbers that are in memory at once."""
 
 
 def at_once(tokens: int) -> np.ndarray:
@@ -56,16 +61,23 @@ def always(cycles: int = 0) -> np.ndarray:
 
 def random_ready(cycles: int, p: float, seed: int) -> np.ndarray:
     """Be ready with probability ``p`` in each cycle, (cycles,) bool. After the trace a sink is always ready."""
-    return _Uniform(seed)(cycles) < _probability(p)
+    uniform, ready = _Uniform(seed), np.empty(cycles, dtype=bool)
+    for piece in _pieces(ready):
+        piece[:] = uniform(len(piece)) < _probability(p)
+    return ready
 
 
 def burst_ready(cycles: int, longest: int, pause: int, seed: int) -> np.ndarray:
     """Alternate 1..``longest`` cycles ready and 1..``pause`` cycles not ready: (cycles,) bool."""
-    uniform = _Uniform(seed)
-    lengths = np.empty(2 * cycles, dtype=np.int64)
-    lengths[0::2] = uniform.integers(1, longest, cycles)
-    lengths[1::2] = uniform.integers(1, pause, cycles)
-    return np.repeat(np.arange(2 * cycles) % 2 == 0, lengths)[:cycles]
+    ready = np.zeros(cycles, dtype=bool)
+    of_bursts, of_pauses, end = _Uniform(seed), _Uniform(seed, skip=cycles), 0  # a burst and a pause have a cycle each
+    while end < cycles:
+        count = min(PIECE, cycles - end)
+        lengths = np.stack([of_bursts.integers(1, longest, count), of_pauses.integers(1, pause, count)], axis=1)
+        piece = np.repeat(np.tile([True, False], count), lengths.reshape(-1))[: cycles - end]
+        ready[end : end + len(piece)] = piece
+        end += len(piece)
+    return ready
 
 
 def frozen_ready(first: int, pause: int) -> np.ndarray:
@@ -73,15 +85,24 @@ def frozen_ready(first: int, pause: int) -> np.ndarray:
     return np.arange(first + pause) < first
 
 
+def _pieces(trace: np.ndarray) -> Iterator[np.ndarray]:
+    """Return views of a trace, one after the other: random numbers take many times its memory."""
+    return (trace[first : first + PIECE] for first in range(0, len(trace), PIECE))
+
+
 class _Uniform:
     """Random numbers from a seed.
+
+    Args:
+        skip: number of the first ones that are left out.
 
     numpy guarantees the raw output of PCG64 for the future, but not that of its distributions, and a seed in a report
     should keep its meaning.
     """
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, skip: int = 0):
         self._bits = np.random.PCG64(seed)
+        self._bits.advance(skip)
 
     def __call__(self, count: int) -> np.ndarray:
         """Return (count,) float64 in [0, 1[."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -69,3 +71,17 @@ def test_refuses_what_is_not_a_probability(p: float) -> None:
 def test_the_unstalled_outside_is_at_once_and_always() -> None:
     assert stalls.at_once(3).tolist() == [0, 0, 0]
     assert stalls.always(2).tolist() == [True, True]
+
+
+def test_long_traces_are_made_in_pieces_of_the_same_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By definition: one number a cycle; and the bursts of all cycles, then the pauses of all cycles."""
+    monkeypatch.setattr(stalls, "PIECE", 7)
+    numbers = np.ldexp((np.random.PCG64(5).random_raw(400) >> np.uint64(11)).astype(float), -53)
+    assert np.array_equal(stalls.random_ready(200, 0.3, 5), numbers[:200] < 0.3)
+    lengths = 1 + np.floor(np.stack([numbers[:200] * 6, numbers[200:] * 4], axis=1)).astype(int).reshape(-1)
+    assert np.array_equal(stalls.burst_ready(200, 6, 4, 5), np.repeat(np.tile([True, False], 200), lengths)[:200])
+    monkeypatch.undo()
+    tracemalloc.start()
+    stalls.burst_ready(3_000_000, 60, 60, 1), stalls.random_ready(3_000_000, 0.5, 1)
+    assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    tracemalloc.stop()
