@@ -101,7 +101,7 @@ def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme =
     if not isinstance(ranges, SampleRanges) or ranges.method is not RangeMethod.MSE:
         return QuantizedFloats(_quantized(model, ranges, scheme), model)
     plain, terms = separate_biases(model)
-    samples = pick_samples(ranges.frames)
+    samples = pick_samples(ranges.frames, plain.graph)
     equal, renamed = equalize_channels(plain, samples, terms)
     asked = {renamed.get(name, name): precision for name, precision in scheme.data_overrides.items()}
     scheme = replace(scheme, data_overrides=asked)
@@ -109,7 +109,8 @@ def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme =
     spans, widths = ranges(equal, points), None
     names = {new: name for name, new in renamed.items()}
     if scheme.goal is not None:
-        widths = _widths(scheme.goal, equal, points, samples, ranges, spans, terms, scheme)
+        labels = None if ranges.labels is None else ranges.labels[:: sample_stride(ranges.frames, plain.graph)]
+        widths = _widths(scheme.goal, equal, points, samples, labels, spans, terms, scheme)
         scheme = widths.scheme
         found = {names.get(name, name): precision for name, precision in scheme.data_overrides.items()}
         widths = replace(widths, scheme=replace(scheme, data_overrides=found))
@@ -139,14 +140,13 @@ def _widths(
     model: Model,
     points: Collection[str],
     samples: Sequence[Frame],
-    seen: SampleRanges,
+    labels: np.ndarray | None,
     spans: Mapping[str, Range],
     terms: Mapping[str, BiasTerm],
     scheme: Scheme,
 ) -> ChosenWidths:
     """Search for the bit widths that reach a goal; see ``mixed_precision/search.py``."""
     graph = model.graph
-    labels = None if seen.labels is None else seen.labels[:: sample_stride(seen.frames)]
 
     def quantize(tried: Scheme, learned: Sequence[Frame], judges: Sequence[Frame]) -> IntegerDecisions:
         return choose_integers(model, points, learned, spans, terms, tried, judges)

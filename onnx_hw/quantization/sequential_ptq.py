@@ -27,7 +27,7 @@ from onnx_hw.quantization.biases import BiasTerm
 from onnx_hw.quantization.decisions import IntegerDecisions, QuantError, StoredTerm, StoredWeights
 from onnx_hw.quantization.dequantize import dequantize, fake_quantize, representable_range
 from onnx_hw.quantization.gptq_rounding import ColumnStatistics, fit_to_floats, gptq_round, search_scales
-from onnx_hw.quantization.im2col import im2col, is_matrix_product, matrix_to_weights, weight_matrix
+from onnx_hw.quantization.im2col import im2col, is_matrix_product, matrix_to_weights, rows_of, weight_matrix
 from onnx_hw.quantization.mixed_precision.logits import find_logits
 from onnx_hw.quantization.mixed_precision.sensitivity import weighted_products
 from onnx_hw.quantization.ranges.batched_run import BatchedRun, Frame
@@ -236,10 +236,11 @@ class _Weights:
         parts = []
         try:
             for array, result in zip(data, exact, strict=True):
-                rows = im2col(node, array, weights, result.shape)
+                stride = _stride(rows_of(node, array, result.shape), len(data))
+                rows = im2col(node, array, weights, result.shape, stride)
                 if rows.shape[2] > MAX_COLUMNS:
                     return None
-                parts.append(rows[:, :: _stride(rows.shape[1], len(data))])
+                parts.append(rows)
         except Obstacle:  # the lowering reports it later
             return None
         return np.concatenate(parts, axis=1)
@@ -251,9 +252,9 @@ class _Weights:
         exact = self.exact.of(node.outputs[0])[: self.learned]
         parts = []
         for result in exact:
-            rows = np.moveaxis(result.astype(np.float64), place.channel, -1)
+            rows = np.moveaxis(result, place.channel, -1)
             rows = rows.reshape(-1, rows.shape[-1])
-            parts.append(rows[:: _stride(len(rows), len(exact))])
+            parts.append(rows[:: _stride(len(rows), len(exact))].astype(np.float64))
         together = np.concatenate(parts)
         assert len(together) == columns.shape[1]
         return together.reshape(len(together), groups, -1).transpose(1, 0, 2)

@@ -37,15 +37,18 @@ class NoiseStatistics:
 
     def with_values(self, actual: np.ndarray, wanted: np.ndarray) -> NoiseStatistics:
         """Return the statistics with two further arrays of one shape."""
-        a, b = actual.astype(np.float64), wanted.astype(np.float64)
+        a, b = (array.reshape(-1).astype(np.float64) for array in (actual, wanted))
+        size, same = a.size, np.count_nonzero(a == b)
         finite = np.isfinite(a) & np.isfinite(b)
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        if not finite.all():
+            same += np.count_nonzero(np.isnan(a) & np.isnan(b))
+            a, b = a[finite], b[finite]
         with np.errstate(over="ignore"):
-            apart = np.abs(a[finite] - b[finite])
+            apart = np.abs(a - b)
             return NoiseStatistics(
-                self.values + a.size,
-                self.equal + int(same.sum()),
+                self.values + size,
+                self.equal + int(same),
                 min(max(self.worst, float(apart.max(initial=0.0))), MAX_POWER),
-                min(self.signal + float((b[finite] ** 2).sum()), MAX_POWER),
+                min(self.signal + float((b**2).sum()), MAX_POWER),
                 min(self.noise + float((apart**2).sum()), MAX_POWER),
             )

@@ -150,7 +150,7 @@ def test_a_term_behind_every_product_changes_nothing(tmp_path: Path, seed: int) 
     model = prepare_floats(canonicalize(drawn(tmp_path, seed)))
     found, terms = separate_biases(model)
     frames = random_frames(model, 3)
-    equal, _ = equalize_channels(found, pick_samples(frames), terms)
+    equal, _ = equalize_channels(found, pick_samples(frames, found.graph), terms)
     assert terms
     assert_same(model, found, frames)
     assert_same(model, equal, frames)

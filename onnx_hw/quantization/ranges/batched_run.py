@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,10 @@ MAX_SAMPLES = 256
 """Greatest number of samples."""
 
 MAX_INPUT_ELEMENTS = 1 << 23
-"""Greatest number of elements of the inputs of all samples: tensors inside may be many times as large."""
+"""Greatest number of elements of the inputs of all samples."""
+
+MAX_HELD_ELEMENTS = 1 << 27
+"""Greatest number of elements that a run of all samples holds at once, 512 MB of float32; two runs go side by side."""
 
 
 class BatchedRun:
@@ -61,19 +65,40 @@ class BatchedRun:
         return [values[name] if name in values else self.constants[name] for values in self.values]
 
 
-def pick_samples(frames: Mapping[str, np.ndarray]) -> list[Frame]:
-    """Return at most ``MAX_SAMPLES`` of the samples, evenly spread, and fewer where they are large.
+def pick_samples(frames: Mapping[str, np.ndarray], graph: Graph) -> list[Frame]:
+    """Return at most ``MAX_SAMPLES`` of the samples, evenly spread, and fewer where they or tensors are large.
 
     A model without inputs has one sample.
 
     Args:
         frames: by graph input, (frames, *shape).
+        graph: the graph that they will be run through.
     """
-    return [one_frame(frames, k) for k in range(0, frame_count(frames), sample_stride(frames))]
+    return [one_frame(frames, k) for k in range(0, frame_count(frames), sample_stride(frames, graph))]
 
 
-def sample_stride(frames: Mapping[str, np.ndarray]) -> int:
+def sample_stride(frames: Mapping[str, np.ndarray], graph: Graph) -> int:
     """Return the stride between the samples that ``pick_samples`` takes."""
     count = frame_count(frames)
     size = sum(array.size // max(count, 1) for array in frames.values())
-    return -(-count // max(1, min(MAX_SAMPLES, MAX_INPUT_ELEMENTS // max(size, 1))))
+    most = min(MAX_SAMPLES, MAX_INPUT_ELEMENTS // max(size, 1), MAX_HELD_ELEMENTS // max(held_elements(graph), 1))
+    return -(-count // max(1, most))
+
+
+def held_elements(graph: Graph) -> int:
+    """Return the greatest number of elements of one sample that a ``BatchedRun`` holds at once, as far as shapes are
+    known.
+    """
+    last = {name: k for k, node in enumerate(graph.nodes) for name in names_read(node)}
+    held = {value.name: _elements(graph, value.name) for value in graph.inputs}
+    most = sum(held.values())
+    for k, node in enumerate(graph.nodes):
+        held |= {name: _elements(graph, name) for name in node.outputs}
+        most = max(most, sum(held.values()))
+        held = {name: size for name, size in held.items() if last.get(name, -1) > k}
+    return most
+
+
+def _elements(graph: Graph, name: str) -> int:
+    shape = graph.values[name].shape if name in graph.values else None
+    return prod(size for size in shape or () if isinstance(size, int))

@@ -86,7 +86,7 @@ def mse_ranges(
 ) -> dict[int, MseRange]:
     """Return the MSE ranges for integers of several widths, by bits; arguments as in ``mse_range``."""
     numbers = sum(sample.size for sample in samples)
-    flat = _thinned([sample.reshape(-1).astype(np.float64) for sample in samples])
+    flat = [values.astype(np.float64) for values in _thinned([sample.reshape(-1) for sample in samples])]
     if symmetric:
         flat = [np.abs(values) for values in flat]
     above, below = (np.array([max(float((s * values).max(initial=0.0)), 0.0) for values in flat]) for s in (1, -1))
