@@ -135,7 +135,7 @@ class LockstepWindows:
         """Simulate some cycles; return whether a run goes on.
 
         Raises:
-            MemoryError: there is none for the recording.
+            MemoryError: the recording takes too much.
         """
         more = self._simulator._c.lockstep_advance(self._handle, cycles)
         if more < 0:
