@@ -15,6 +15,7 @@ from onnx_hw.assemble.design_file import FILE, KeptDesign, read_design
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.prove.circuit import sharded
+from onnx_hw.prove.circuit.prove import LARGE_FRAME_CYCLES
 from onnx_hw.report.build_request import sha256
 from onnx_hw.report.model import Report
 from onnx_hw.report.read import options_of, read_report
@@ -167,7 +168,8 @@ def _proven(
     with here if alone else open_executor(options.scheduler, options.jobs, folder.path) as workers:
         running.fact = "compiling"
         if options.engine in (None, SimulationEngine.COMPILED):
-            bench = replace(bench, together=max(1, min(RUNS, len(shards) // workers.width)))
+            most = 1 if design.interval > LARGE_FRAME_CYCLES else RUNS
+            bench = replace(bench, together=max(1, min(most, len(shards) // workers.width)))
         made_again = workers.submit(_digest, design) if digest else None
         for _ in range(workers.width):
             workers.submit(sharded.begin_to_load)

@@ -11,15 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.assemble.elaborate import edge_names
-from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design, Edge
+from onnx_hw.prove.circuit.prove import LARGE_FRAME_CYCLES, beats_of
 from onnx_hw.prove.circuit.stalls import full_rate
-from onnx_hw.timing.prediction import predict
+from onnx_hw.timing.event_windows import token_cycles
 
 FORMAT = 1
 
 FRAMES = 3
 """Greatest number of frames in the vectors; three show whether state is left over from one frame to the next."""
+
+LARGE_FRAMES = 2
+"""The same, of frames that take more than ``LARGE_FRAME_CYCLES``."""
 
 RESET_DELAY = 1
 """Number of cycles from the end of a reset to cycle 0, as in ``Assembly.RESET_DELAY``."""
@@ -105,19 +108,20 @@ def vectors(design: Design, module: str, integers: Mapping[str, np.ndarray]) -> 
     Args:
         integers: frames by input tensor, (frames, height, width, channels), of which the first few are taken.
     """
-    first = {tensor: array[:FRAMES] for tensor, array in integers.items()}
-    frames = len(next(iter(first.values())))
-    values, names = golden.trace(design.network, first), edge_names(design)
-    prediction = predict(design, frames + 1, offers=full_rate(design, frames).offers)
+    most = LARGE_FRAMES if design.interval > LARGE_FRAME_CYCLES else FRAMES
+    first = {tensor: array[:most] for tensor, array in integers.items()}
+    frames, names = len(next(iter(first.values()))), edge_names(design)
+    every, at_once = beats_of(design, first), full_rate(design, frames)
+    leaving = token_cycles(design, frames + 1, at_once.offers, at_once.ready)
     arrays: dict[str, np.ndarray] = {}
     for edge in design.edges():
-        name, beats = names[edge.tensor], edge.order.to_beats(values[edge.tensor])
-        arrays[name] = _narrowed(beats)
+        name = names[edge.tensor]
+        arrays[name] = _narrowed(every.pop(edge.tensor))
         used = edge.order.used(edge.beats)
         if not used.all():
             arrays[f"{name}_used"] = used
         if edge.consumer is None:
-            arrays[f"{name}_cycles"] = prediction.sinks[edge.tensor]
+            arrays[f"{name}_cycles"] = leaving[edge.tensor]
     facts = {
         "format": FORMAT,
         "module": module,

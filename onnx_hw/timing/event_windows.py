@@ -8,6 +8,7 @@ before the cycle is not before it, either, since no delay is negative: so nothin
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 import numpy as np
@@ -19,6 +20,9 @@ from onnx_hw.timing.prediction import BlockedEngine, Prediction, circle_of, pred
 from onnx_hw.timing.window_solver import WindowSolver
 
 Name = tuple[str, str]
+
+WINDOW_CYCLES = 1 << 16
+"""Cycles of a window, where there is no reason for another number."""
 
 
 class EventWindows:
@@ -79,3 +83,17 @@ class EventWindows:
         """Give back the memory."""
         if self._whole is None:
             self._solver.close()
+
+
+def token_cycles(
+    design: Design, frames: int, offers: Mapping[str, np.ndarray], ready: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return the predicted cycle of each token that leaves, by output tensor; arguments as for ``EventWindows``."""
+    events, due, cycle = EventWindows(design, frames, offers, ready), defaultdict[str, list[np.ndarray]](list), 0
+    while not events.over:
+        cycle += WINDOW_CYCLES
+        for (end, tensor), cycles in events.until(cycle).items():
+            if end == "sink":
+                due[tensor].append(cycles)
+    events.close()
+    return {tensor: np.concatenate(pieces) for tensor, pieces in due.items()}

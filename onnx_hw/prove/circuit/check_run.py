@@ -11,7 +11,7 @@ import numpy as np
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.prove.circuit.run_comparison import Run, RunComparison
 from onnx_hw.prove.circuit.stalls import Stall
-from onnx_hw.timing.event_windows import EventWindows
+from onnx_hw.timing.event_windows import WINDOW_CYCLES, EventWindows
 
 if TYPE_CHECKING:
     from onnx_hw.assemble.elaborate import CircuitNames
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 SLACK = 64
 """Cycles simulated beyond the predicted end."""
-
-WINDOW_CYCLES = 1 << 16
-"""Cycles that are compared at once, by simulators that need not record a whole run."""
 
 NO_END = 1 << 60
 """Cycles: more than any run has."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,10 +10,10 @@ import numpy as np
 
 from onnx_hw.assemble.elaborate import CircuitNames, edge_names
 from onnx_hw.ir.design import Design, Edge
-from onnx_hw.prove.circuit.check_run import WINDOW_CYCLES, stimulus_of
+from onnx_hw.prove.circuit.check_run import stimulus_of
 from onnx_hw.prove.circuit.prove import beats_of
-from onnx_hw.prove.circuit.stalls import SEED, Stall, full_rate, random_stall
-from onnx_hw.timing.event_windows import EventWindows
+from onnx_hw.prove.circuit.stalls import SEED, full_rate, random_stall
+from onnx_hw.timing.event_windows import token_cycles
 
 if TYPE_CHECKING:
     from onnx_hw_sim.circuit import Stream
@@ -97,7 +96,7 @@ class GateLevelBench:
             random_stall(design, per_run, "random"),
             random_stall(design, per_run, "bursts"),
         ]
-        self.due = [token_cycles(design, per_run + 1, stall) for stall in self.stalls]
+        self.due = [token_cycles(design, per_run + 1, stall.offers, stall.ready) for stall in self.stalls]
         self.cycles = max(int(cycles[-1]) for due in self.due for cycles in due.values() if len(cycles)) + SLACK
         resets = np.random.PCG64(SEED).random_raw(RUNS) % np.uint64(max(2, design.interval)) + np.uint64(1)
         self.starts = [
@@ -165,20 +164,3 @@ class GateLevelBench:
     def _describe(self, start: Start) -> str:
         begins = "no reset" if start.false_start is None else f"reset after {start.false_start} cycles"
         return f"{begins}, stalls: {self.stalls[start.pattern].name}"
-
-
-def token_cycles(design: Design, frames: int, stall: Stall) -> dict[str, np.ndarray]:
-    """Return the predicted cycle of each token that leaves, by output tensor.
-
-    Args:
-        frames: number of frames of operations.
-    """
-    events, due = EventWindows(design, frames, stall.offers, stall.ready), defaultdict[str, list[np.ndarray]](list)
-    cycle = 0
-    while not events.over:
-        cycle += WINDOW_CYCLES
-        for (end, tensor), cycles in events.until(cycle).items():
-            if end == "sink":
-                due[tensor].append(cycles)
-    events.close()
-    return {tensor: np.concatenate(pieces) for tensor, pieces in due.items()}

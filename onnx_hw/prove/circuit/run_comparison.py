@@ -280,10 +280,8 @@ class _Fill:
         fired = fires[names.engines[self._engine]]
         skipped = min(len(fired), max(0, -self._fired))  # what happens once pushes nothing
         number, pushed = self._fired + skipped, fired[skipped:]
-        if self._pushes is not None and len(self._pushes):
-            places = np.arange(number, number + len(pushed)) % self._operations
-            nearest = np.minimum(np.searchsorted(self._pushes, places), len(self._pushes) - 1)
-            pushed = pushed[self._pushes[nearest] == places]
+        if self._pushes is not None:
+            pushed = self._those_that_push(number, pushed, self._pushes)
         gone = self._popped + np.searchsorted(popped, pushed, side="left")  # popped before the cycle of the push
         fill = self._pushed + np.arange(1, len(pushed) + 1) - gone
         self.most = max(self.most, int(np.max(fill, initial=0)))
@@ -292,6 +290,17 @@ class _Fill:
             self._pushed + len(pushed),
             self._popped + len(popped),
         )
+
+    def _those_that_push(self, number: int, fired: np.ndarray, pushes: np.ndarray) -> np.ndarray:
+        """Return the cycles of operations that push, of consecutive ones of which the first has a number."""
+        parts = [fired[:0]]
+        while len(fired):
+            first = number % self._operations
+            count = min(len(fired), self._operations - first)  # up to the end of the frame
+            begin, end = np.searchsorted(pushes, (first, first + count))
+            parts.append(fired[pushes[begin:end] - first])
+            number, fired = number + count, fired[count:]
+        return np.concatenate(parts)
 
 
 class _Collected:

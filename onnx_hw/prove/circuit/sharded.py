@@ -22,7 +22,7 @@ from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.messages.version import __version__
 from onnx_hw.prove.circuit.check_run import PlannedRun, simulate_together
 from onnx_hw.prove.circuit.engines import build_simulator
-from onnx_hw.prove.circuit.prove import beats_of
+from onnx_hw.prove.circuit.prove import LARGE_FRAME_CYCLES, beats_of
 from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw.prove.circuit.stalls import SEED, Stall, freeze_output, full_rate, random_stall, starve_input
 from onnx_hw.runtime.options import SimulationEngine, Stalls
@@ -39,6 +39,9 @@ WARM_UP_FRAMES = 2
 
 CYCLES_A_SHARD = 50_000
 """Approximate cycles of a shard, without its ``WARM_UP_FRAMES``. Shards are short so that progress is visible."""
+
+LARGE_FRAMES = 2
+"""Frames of a shard where each takes more than ``LARGE_FRAME_CYCLES``: golden's integers are kept."""
 
 RANDOM_SEED = 21
 
@@ -112,7 +115,8 @@ class UnknownBench:
 
 def shards_of(design: Design, frames: int) -> list[Shard]:
     """Split a number of frames into shards; the last one has at least two frames, if there are two."""
-    size = max(4 * WARM_UP_FRAMES, CYCLES_A_SHARD // design.interval)
+    least = LARGE_FRAMES if design.interval > LARGE_FRAME_CYCLES else 4 * WARM_UP_FRAMES
+    size = max(least, CYCLES_A_SHARD // design.interval)
     parts = [range(first, min(first + size, frames)) for first in range(0, frames, size)]
     if len(parts) > 1 and len(parts[-1]) < 2:
         parts[-2:] = [range(parts[-2].start, frames)]
