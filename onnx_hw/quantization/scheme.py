@@ -41,7 +41,8 @@ class Precision:
         least = 1 + self.symmetric
         if not least <= self.bits <= MAX_BITS:
             kind = "symmetric integers" if self.symmetric else "integers"
-            raise _error(f"{kind} must have {least} to {MAX_BITS} bits, not {self.bits}")
+            hint = "8 is the default; `--bits weights=4,data=8` states others"
+            raise _error(f"{kind} must have {least} to {MAX_BITS} bits, not {self.bits}", hint)
 
     @property
     def dtype(self) -> Int:

@@ -23,7 +23,7 @@ from onnx_hw.samples.concatenate import SampleConcatenation
 from onnx_hw.samples.description import DESCRIPTION, read_description
 from onnx_hw.samples.images import require_pillow
 from onnx_hw.samples.samples import Note, Samples, frame_count
-from onnx_hw.samples.single_input_files import IMAGES, SUFFIXES, read_single
+from onnx_hw.samples.single_input_files import IMAGES, SOUNDS, SUFFIXES, read_single, sound_rate
 
 MAX_FAULTS = 10
 """Number of faults in an error; further files may well have the same ones."""
@@ -58,6 +58,7 @@ def read_folder(
     paths = [path for files in groups.values() for path in files]
     if any(path.suffix.lower() in IMAGES for path in paths):
         require_pillow(str(folder))
+    _refuse_other_rates([path for path in paths if path.suffix.lower() in SOUNDS])
     named: dict[Path, int] = {}  # classes by file
     notes: dict[Note, None] = {}
     if list(groups) != [folder]:
@@ -97,6 +98,17 @@ def read_folder(
             _problem("samples-labels", message, str(lacking), "add `labels` here, or remove them from the others")
         )
     return Samples(stacked, frame_count(stacked), np.concatenate(known) if known else None, tuple(notes))
+
+
+def _refuse_other_rates(sounds: list[Path]) -> None:
+    """Refuse sounds of two rates: a model hears them at different speeds, although their shapes agree."""
+    rates = {path: rate for path in sounds if (rate := sound_rate(path)) is not None}
+    if len(set(rates.values())) > 1:
+        first, *_ = rates
+        other = next(path for path in rates if rates[path] != rates[first])
+        message = f"all sounds must have the rate of `{first.name}`, {rates[first]:,} Hz, not {rates[other]:,} Hz"
+        hint = f"resample it, such as with sox {other.name} -r {rates[first]} out.wav"
+        raise UserError(_problem("samples-rate", message, str(other), hint))
 
 
 def _labels(part: Samples, number: int | None, path: Path, frames: int, classes: int | None) -> np.ndarray | None:

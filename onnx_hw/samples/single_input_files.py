@@ -65,8 +65,8 @@ def read_single(
         elif kind in IMAGES:
             array = _arranged(_real(_pixels(path, value, description), None, value, description, path), value, path)
         else:
-            array, unit = _sound(path)
-            array = _arranged(_real(array, unit, value, description, path), value, path)
+            array, unit, rate = _sound(path)
+            array = _arranged(_real(array, unit, value, description, path), value, path, rate)
     except OSError as error:
         reason = error.strerror or str(error)
         message = f"the file cannot be read: {reason}"
@@ -119,11 +119,21 @@ def _size_of_input(value: Value, channels: int) -> tuple[int, int] | None:
     return pattern[0], pattern[1]
 
 
-def _sound(path: Path) -> tuple[np.ndarray, float]:
-    """Return the stored samples, (samples, channels), and the factor that brings them into -1 .. 1."""
+def sound_rate(path: Path) -> int | None:
+    """Return the samples of a second of a WAV file; None where it cannot be read, which ``read_single`` says."""
+    try:
+        with path.open("rb") as raw, wave.open(raw) as file:
+            return file.getframerate()
+    except (OSError, wave.Error, *NOT_AN_ARRAY):
+        return None
+
+
+def _sound(path: Path) -> tuple[np.ndarray, float, int]:
+    """Return the stored samples, (samples, channels), their factor into -1 .. 1, and their rate in Hz."""
     try:
         with path.open("rb") as raw, wave.open(raw) as file:
             channels, width, count = file.getnchannels(), file.getsampwidth(), file.getnframes()
+            rate = file.getframerate()
             content = file.readframes(min(count, path.stat().st_size))
     except (wave.Error, *NOT_AN_ARRAY) as error:
         raise ValueError(f"a WAV file of PCM samples; {error or 'it ends too early'}") from None
@@ -139,7 +149,7 @@ def _sound(path: Path) -> tuple[np.ndarray, float]:
         array = np.frombuffer(content, np.uint8).astype(np.int16) - 128
     else:
         array = np.frombuffer(content, f"<i{width}")
-    return array.reshape(-1, channels), 2.0 ** (1 - 8 * width)
+    return array.reshape(-1, channels), 2.0 ** (1 - 8 * width), rate
 
 
 def _real(array: np.ndarray, unit: float | None, value: Value, description: Description, path: Path) -> np.ndarray:
@@ -173,7 +183,7 @@ def _real(array: np.ndarray, unit: float | None, value: Value, description: Desc
     return array.astype(dtype)
 
 
-def _arranged(array: np.ndarray, value: Value, path: Path) -> np.ndarray:
+def _arranged(array: np.ndarray, value: Value, path: Path, rate: int | None = None) -> np.ndarray:
     """Return a sample in the input's shape: channels first or last, axes of 1 added or removed; else ``UserError``."""
     assert value.shape is not None
     pattern = [size if isinstance(size, int) else None for size in value.shape]
@@ -188,6 +198,10 @@ def _arranged(array: np.ndarray, value: Value, path: Path) -> np.ndarray:
     spelled = ", ".join("?" if size is None else str(size) for size in pattern)
     message = f"the shape must be [{spelled}], apart from axes of one element, not {list(array.shape)}"
     hint = "resize or crop it first"
+    if rate is not None:
+        count, channels = array.shape
+        sizes_text = f"{count:,} samples of {channels} channels, {count / rate:.2f} s at {rate:,} Hz"
+        hint = f"the sound has {sizes_text}: bring it to the rate, length and channels of training, such as with sox"
     if array.ndim == 3:
         hint = f'`resize = "stretch"` or `"crop"` in {path.parent / DESCRIPTION} changes height and width'
         if array.shape[-1] not in pattern:

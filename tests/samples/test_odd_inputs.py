@@ -24,7 +24,7 @@ def npz(path: Path, **arrays: object) -> None:
     np.savez(path / "x.npz", **arrays)
 
 
-def content(kind: str, array: np.ndarray | None = None) -> bytes:
+def content(kind: str, array: np.ndarray | None = None, rate: int = 16_000) -> bytes:
     """Return the bytes of a file: ``npy``, ``npz``, ``png``, ``gif`` or ``wav``."""
     file = io.BytesIO()
     if kind == "npy":
@@ -33,7 +33,7 @@ def content(kind: str, array: np.ndarray | None = None) -> bytes:
         np.savez(file, image=GOOD if array is None else array)
     elif kind == "wav":
         with wave.open(file, "wb") as sound:
-            sound.setparams((1, 2, 16_000, 0, "NONE", "NONE"))
+            sound.setparams((1, 2, rate, 0, "NONE", "NONE"))
             sound.writeframes(bytes(200))
     else:
         Image.fromarray(np.zeros((8, 8), np.uint8) if array is None else array).save(file, kind)
@@ -113,6 +113,11 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a truncated image": (of(content("png")[:40]), "a whole PNG or JPEG"),
     "an image without a scale": (of(content("png")), "must state the scale of pixels"),
     "a sound for an image": (of(content("wav")), "apart from axes of one element"),
+    "a sound of another length": (of(content("wav")), "has 100 samples of 1 channels, 0.01 s at 16,000 Hz"),
+    "sounds of two rates": (
+        folder(a_wav=content("wav"), b_wav=content("wav", rate=8_000)),
+        "the rate of `a.wav`, 16,000 Hz, not 8,000 Hz",
+    ),
     "an empty folder": (folder(), "there must be a file of"),
     "a stray file": (folder(a_npy=content("npy"), notes_txt=b"todo"), "must hold only files of"),
     "images of two sizes": (

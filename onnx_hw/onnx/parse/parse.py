@@ -83,7 +83,7 @@ def _similar(path: Path) -> str:
     except (OSError, ValueError):
         return ""
     close = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean {path.with_name(close[0])}?" if close else ""
+    return f"did you mean {path.with_name(close[0])}?" if close else "check the path and the current folder"
 
 
 def _inside(folder: Path) -> str:
