@@ -48,12 +48,14 @@ class Builder(NetworkBuilder):
         padded: hardware tensors that are images with a constant around them.
         snapped: ONNX values of real numbers whose integers the model does not name.
         problems: problems of the model, to be reported to the user.
+        exact: names of values that their readers take without a quantizer, as sums and products of any width.
     """
 
     constants: dict[str, QuantizedConstant] = field(default_factory=dict)
     padded: dict[str, PaddedImage] = field(default_factory=dict)
     snapped: set[str] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
+    exact: frozenset[str] = frozenset()
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an ONNX value; raise ``Obstacle`` where it is not known."""

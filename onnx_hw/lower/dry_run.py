@@ -37,7 +37,7 @@ class DryRun:
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
-        self.trial = Builder(builder.graph, constants=builder.constants)
+        self.trial = Builder(builder.graph, constants=builder.constants, exact=builder.exact)
 
     def obstacle(self, node: Node, lowering: Lowering) -> Obstacle | None:
         """Return the obstacle of a node itself; None where its inputs alone keep it out of hardware."""

@@ -7,7 +7,7 @@ tail. A product must not be in head or tail: that, and every other obstacle, is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -52,16 +52,17 @@ def import_model(model: Model) -> Network:
     return lower_prepared(canonicalize(model))
 
 
-def lower_prepared(model: Model) -> Network:
+def lower_prepared(model: Model, exact: Collection[str] = ()) -> Network:
     """Return the network of a model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
 
     Args:
         model: result of ``canonicalize``.
+        exact: names of values that their readers take without a quantizer, as sums and products of any width.
 
     Raises:
         UserError: some nodes cannot be lowered; it lists every obstacle, with the names of the nodes.
     """
-    walk = LoweringState(model.graph)
+    walk = LoweringState(model.graph, exact)
     for node in model.graph.nodes:
         walk.visit(node)
     return walk.finish(model)
@@ -81,9 +82,9 @@ class LoweringState:
         head_values: names of values that products depend on by way of a node that stays on the host.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, exact: Collection[str] = ()) -> None:
         self.graph = graph
-        self.builder = Builder(graph)
+        self.builder = Builder(graph, exact=frozenset(exact))
         self.dry_run = DryRun(self.builder)
         self.producers = {name: node for node in graph.nodes for name in node.outputs if name}
         self.head: list[Node] = []

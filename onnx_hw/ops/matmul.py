@@ -70,6 +70,10 @@ class MatMulFolding(Folding):
         return Order(tensor, self.out_lanes, self.pixels)
 
 
+MULTIPLIER_BITS = 18
+"""Bits of an operand up to which a lane can be a hardware multiplier."""
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class MatMul(Operator[MatMulFolding]):
     """A matrix times the vector of each pixel.
@@ -201,6 +205,20 @@ class MatMul(Operator[MatMulFolding]):
     def limits(self) -> dict[str, int]:
         return {**super().limits(), "tile": 1}
 
+    @property
+    def narrowest(self) -> MatMulFolding:
+        return replace(super().narrowest, multiplier=MultiplierKind.LOGIC) if self.is_wide else super().narrowest
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether an operand is too wide for a hardware multiplier."""
+        return max(self.operand.dtype.bits, self.weight_type.bits) > MULTIPLIER_BITS
+
+    def illegal(self, folding: MatMulFolding) -> str:
+        if self.is_wide and not folding.in_logic:
+            return f'multiplier must be "logic" here: operands have more than {MULTIPLIER_BITS} bits'
+        return super().illegal(folding)
+
     def turns(self, folding: MatMulFolding) -> tuple[int, int]:
         """Return (groups of results, beats of a vector)."""
         return folding.output_order(self._result).groups, folding.input_order(self.operand).groups
@@ -238,6 +256,7 @@ class MatMul(Operator[MatMulFolding]):
     ) -> Iterator[MatMulFolding]:
         """Yield for each number of result lanes the fewest input lanes that keep up; not wider ones of equal use."""
         kind = multiplier_for(self.operand.dtype.bits, self.weight_type.bits)
+        kind = MultiplierKind.LOGIC if self.is_wide else kind
         for pixels in pixels_beside(self.operand, interval, given, wanted):
             groups, channels = self._result.channels + 1, self._result.channels
             while groups > 1:

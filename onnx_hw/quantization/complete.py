@@ -11,7 +11,7 @@ integers only once they have a scale.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,7 +43,7 @@ BYTES = (Int(8, signed=False), Int(8))
 
 
 def complete_and_lower(
-    model: Model, ranges: RangeSource | None, scheme: Scheme = DEFAULT
+    model: Model, ranges: RangeSource | None, scheme: Scheme = DEFAULT, exact: Collection[str] = ()
 ) -> tuple[Network, Model, dict[str, str]]:
     """Return the network of a quantized model; values and weights that lack integers get them.
 
@@ -51,6 +51,7 @@ def complete_and_lower(
         model: result of ``canonicalize``.
         ranges: where the ranges of such values come from; None if nothing is known of them.
         scheme: scheme of their integers.
+        exact: names of values that stay without integers.
 
     Returns:
         the network, the model that it computes, and for each value or weight that got integers a description of them.
@@ -59,7 +60,7 @@ def complete_and_lower(
         UserError: every obstacle, with the nodes' own names; a value is not finite during calibration.
     """
     try:
-        return lower_prepared(model), model, {}
+        return lower_prepared(model, exact), model, {}
     except UserError:
         floats = cast_to_float32(model)
         missing = find_missing_integers(floats)
@@ -71,7 +72,7 @@ def complete_and_lower(
     refuse("model", faults_of_folded(completed), "insert_quantization")
     chosen = {name: _describe(grids[name], spans[name]) for name in missing.values}
     chosen |= {name: f"{scheme.weight_precision(label).bits} bits" for label, name in missing.weights.items()}
-    return lower_prepared(completed), completed, chosen
+    return lower_prepared(completed, exact), completed, chosen
 
 
 @dataclass(frozen=True)

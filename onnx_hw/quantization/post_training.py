@@ -23,9 +23,10 @@ from onnx_hw.onnx.graph.verify_model import faults_of_folded
 from onnx_hw.quantization.biases import BiasTerm, separate_biases
 from onnx_hw.quantization.cross_layer_equalization import equalize_channels
 from onnx_hw.quantization.decisions import IntegerDecisions, QuantError
+from onnx_hw.quantization.exact_values import check_exact_values, exact_groups, exact_sources
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.insert_qdq import insert_quantization
-from onnx_hw.quantization.mixed_precision.cost import estimate_costs, operands_of_functions
+from onnx_hw.quantization.mixed_precision.cost import estimate_costs, multiplies_values, operands_of_functions
 from onnx_hw.quantization.mixed_precision.logits import find_logits
 from onnx_hw.quantization.mixed_precision.search import WIDTHS, ChosenWidths, WidthSearch
 from onnx_hw.quantization.mixed_precision.sensitivity import measure_noise
@@ -81,6 +82,7 @@ class QuantizedFloats:
         held: quantization error of each value on samples, by the names of ``floats``.
         widths: bit widths that a search for a goal found; None without a goal.
         tensor_losses: function that computes the loss of each tensor; empty where ``sequential_ptq`` was not used.
+        exact: names of the values without integers that hardware takes exactly.
     """
 
     model: Model
@@ -89,6 +91,7 @@ class QuantizedFloats:
     held: Mapping[str, QuantError] = field(default_factory=dict)
     widths: ChosenWidths | None = None
     tensor_losses: Callable[[], tuple[TensorLoss, ...]] = tuple
+    exact: frozenset[str] = frozenset()
 
 
 def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme = DEFAULT) -> QuantizedFloats:
@@ -104,8 +107,11 @@ def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme =
     samples = pick_samples(ranges.frames, plain.graph)
     equal, renamed = equalize_channels(plain, samples, terms)
     asked = {renamed.get(name, name): precision for name, precision in scheme.data_overrides.items()}
-    scheme = replace(scheme, data_overrides=asked)
+    exact = frozenset(renamed.get(name, name) for name in scheme.exact)
+    scheme = replace(scheme, data_overrides=asked, exact=exact)
     head, points = _points(equal, scheme)
+    groups = exact_groups(equal.graph, points)
+    check_exact_values(scheme.exact, groups)
     spans, widths = ranges(equal, points), None
     names = {new: name for name, new in renamed.items()}
     if scheme.goal is not None:
@@ -116,11 +122,14 @@ def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme =
         widths = replace(widths, scheme=replace(scheme, data_overrides=found))
     chosen = choose_integers(equal, points, samples, spans, terms, scheme)
     if scheme.widen:
+        factors = {name for group in groups.values() for name in group.factors}
         wider = widen_tensors(
             scheme,
             chosen,
             estimate_costs(equal.graph, points, (scheme.data.bits, *WIDER)),
-            operands_of_functions(equal.graph, points),
+            operands_of_functions(equal.graph, points) - factors,
+            groups,
+            multiplies_values(equal.graph, points),
             lambda tried: choose_integers(equal, points, samples, spans, terms, tried),
             lambda integers: loss_by_tensor(equal.graph, samples, terms, integers, {}),
         )
@@ -128,11 +137,13 @@ def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme =
             chosen, widths = wider
             scheme = widths.scheme
             found = {names.get(name, name): precision for name, precision in scheme.data_overrides.items()}
-            widths = replace(widths, scheme=replace(scheme, data_overrides=found))
+            exact = frozenset(names.get(name, name) for name in scheme.exact)
+            widths = replace(widths, scheme=replace(scheme, data_overrides=found, exact=exact))
     held = {names.get(name, name): of for name, of in chosen.held.items()}
     quantized = _inserted(equal, points, spans, head, scheme, chosen)
     lost = partial(loss_by_tensor, equal.graph, samples, terms, chosen, names)
-    return QuantizedFloats(quantized, plain, chosen.ranges, held, widths, lost)
+    sources = exact_sources(quantized.graph, scheme.exact)
+    return QuantizedFloats(quantized, plain, chosen.ranges, held, widths, lost, sources)
 
 
 def _widths(
@@ -158,6 +169,7 @@ def _widths(
 
 def _quantized(model: Model, ranges: RangeSource, scheme: Scheme) -> Model:
     head, points = _points(model, scheme)
+    scheme = replace(scheme, exact=frozenset())  # their sums need steps that samples choose
     return _inserted(model, points, ranges(model, points), head, scheme)
 
 
@@ -175,6 +187,7 @@ def _inserted(
     scheme: Scheme,
     known: IntegerDecisions | None = None,
 ) -> Model:
+    points = [name for name in points if name not in scheme.exact]
     quantized = insert_quantization(model, points, spans, head, scheme, known)
     refuse("model", faults_of_folded(quantized), "insert_quantization")
     return quantized

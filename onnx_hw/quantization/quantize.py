@@ -113,7 +113,8 @@ def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: 
         result = quantize_prepared_floats(prepare_floats(ready), ranges, chosen_by)
         ready, floats = result.model, (model, result.floats)
         chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={}, goal=None)  # already applied
-    network, completed, chosen = complete_and_lower(ready, ranges, chosen_by)
+    exact = result.exact if result is not None else ()
+    network, completed, chosen = complete_and_lower(ready, ranges, chosen_by, exact)
     if scheme is not None and floats is None and not chosen:
         raise user_error(
             "scheme",

@@ -88,6 +88,7 @@ class Scheme:
         data_overrides: precision of single values, by name.
         weight_overrides: precision of the weights of single nodes, by the node's name, or by the name of its
             output if it has none.
+        exact: names of values without integers of their own: their readers take the sums and products as they are.
         goal: goal of a search for the bits of everything without an override; None for no search.
         widen: whether single values may get more bits where the outputs would lose too much.
     """
@@ -98,6 +99,7 @@ class Scheme:
     output: OutputKind = OutputKind.ACCUMULATORS
     data_overrides: Mapping[str, Precision] = field(default_factory=dict)
     weight_overrides: Mapping[str, Precision] = field(default_factory=dict)
+    exact: frozenset[str] = frozenset()
     goal: Goal | None = None
     widen: bool = False
 

@@ -6,8 +6,10 @@ values.
 
 [data]
 "relu1" = 10
+"power" = "exact"
 
-Weights are named by their node, or by its output if the node has no name; data by the names of values.
+Weights are named by their node, or by its output if the node has no name; data by the names of values. An exact value
+has no integers of its own (``exact_values.py``).
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from onnx_hw.messages.toml import quoted, read_toml
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.scheme import DEFAULT, MAX_BITS, Precision, Scheme
 from onnx_hw.runtime.options import QuantizeOptions
+
+EXACT = "exact"
+"""Entry of a precision file for a value without integers of its own."""
 
 MAX_FILE_BYTES = 1 << 22
 """Greatest size of a precision file, in bytes."""
@@ -40,15 +45,16 @@ def scheme_from_options(options: QuantizeOptions) -> Scheme | None:
     goal = None
     if options.sqnr is not None or options.accuracy_loss is not None:
         goal = Goal(options.sqnr, options.accuracy_loss)
-    overrides = {"weights": dict[str, int](), "data": dict[str, int]()}
+    overrides, exact = {"weights": dict[str, int](), "data": dict[str, int]()}, frozenset[str]()
     if options.precision is not None:
-        overrides = read_precision_file(options.precision)
+        overrides, exact = read_precision_file(options.precision)
     return Scheme(
         data=data,
         weights=weights,
         output=options.output or DEFAULT.output,
         data_overrides={name: replace(data, bits=bits) for name, bits in overrides["data"].items()},
         weight_overrides={name: replace(weights, bits=bits) for name, bits in overrides["weights"].items()},
+        exact=exact,
         goal=goal,
         widen=options.data is None and options.weights is None and options.precision is None and goal is None,
     )
@@ -59,31 +65,36 @@ def format_precision_file(scheme: Scheme) -> str:
     lines = []
     for table, overrides in (("weights", scheme.weight_overrides), ("data", scheme.data_overrides)):
         lines += [f"[{table}]", *(f"{quoted(name)} = {precision.bits}" for name, precision in overrides.items()), ""]
+    lines[-1:] = [*(f'{quoted(name)} = "{EXACT}"' for name in sorted(scheme.exact)), ""]
     return "\n".join(lines)
 
 
-def read_precision_file(path: Path) -> dict[str, dict[str, int]]:
-    """Return the bits that a file gives, by table and name.
+def read_precision_file(path: Path) -> tuple[dict[str, dict[str, int]], frozenset[str]]:
+    """Return the bits that a file gives, by table and name, and the names of exact values.
 
     Raises:
         UserError: every problem of the file.
     """
     stored = read_toml(path, MAX_FILE_BYTES, lambda must_be: _unreadable(path, must_be))
     widths = {"weights": dict[str, int](), "data": dict[str, int]()}
-    problems = []
+    problems, exact = [], set[str]()
     for table, entries in stored.items():
         if table not in widths or not isinstance(entries, dict):
             problems.append(_problem(path, "there must be tables [weights] and [data], and nothing else"))
             continue
-        minimum = _least(table)
+        minimum, other = _least(table), f', or "{EXACT}"' if table == "data" else ""
         for name, bits in entries.items():
-            if not isinstance(bits, int) or isinstance(bits, bool) or not minimum <= bits <= MAX_BITS:
-                problems.append(_problem(path, f"the bits of `{name}` in [{table}] must be {minimum} to {MAX_BITS}"))
+            if bits == EXACT and table == "data":
+                exact.add(name)
+            elif not isinstance(bits, int) or isinstance(bits, bool) or not minimum <= bits <= MAX_BITS:
+                problems.append(
+                    _problem(path, f"the bits of `{name}` in [{table}] must be {minimum} to {MAX_BITS}{other}")
+                )
             else:
                 widths[table][name] = bits
     if problems:
         raise UserError(*problems)
-    return widths
+    return widths, frozenset(exact)
 
 
 def _least(table: str) -> int:

@@ -26,6 +26,7 @@ from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.quantization.biases import BiasTerm
 from onnx_hw.quantization.decisions import IntegerDecisions, QuantError, StoredTerm, StoredWeights
 from onnx_hw.quantization.dequantize import dequantize, fake_quantize, representable_range
+from onnx_hw.quantization.exact_values import exact_groups, exact_sources
 from onnx_hw.quantization.gptq_rounding import ColumnStatistics, fit_to_floats, gptq_round, search_scales
 from onnx_hw.quantization.im2col import im2col, is_matrix_product, matrix_to_weights, rows_of, weight_matrix
 from onnx_hw.quantization.mixed_precision.logits import find_logits
@@ -73,8 +74,11 @@ def choose_integers(
         scheme: bits of each tensor.
         held_out: hold-out samples that measure the error and teach nothing; empty for the first of ``frames``.
     """
-    ranges = _Ranges(model.graph, points, spans, scheme)
-    found = _Weights(model.graph, ranges.of(frames), terms, scheme).of(frames, held_out)
+    groups = [group for name, group in exact_groups(model.graph, points).items() if name in scheme.exact]
+    points = [name for name in points if name not in scheme.exact]
+    ranges = _Ranges(model.graph, points, spans, scheme, [group.factors for group in groups])
+    squares = exact_sources(model.graph, [name for group in groups if group.factors for name in group.names])
+    found = _Weights(model.graph, ranges.of(frames), terms, scheme, squares).of(frames, held_out)
     found.ranges |= ranges.chosen
     return found
 
@@ -82,8 +86,15 @@ def choose_integers(
 class _Ranges:
     """First pass, in floats: chooses a grid for each point."""
 
-    def __init__(self, graph: Graph, points: Collection[str], spans: Mapping[str, Range], scheme: Scheme) -> None:
-        self.graph, self.points, self.spans, self.scheme = graph, points, spans, scheme
+    def __init__(
+        self,
+        graph: Graph,
+        points: Collection[str],
+        spans: Mapping[str, Range],
+        scheme: Scheme,
+        shared: Collection[Collection[str]],
+    ) -> None:
+        self.graph, self.points, self.spans, self.scheme, self.shared = graph, points, spans, scheme, shared
         self.tensors = len(points) + len(weighted_products(graph))
         self.grids: dict[str, Grid] = {}
         self.chosen: dict[str, MseRange] = {}
@@ -101,7 +112,12 @@ class _Ranges:
         return self.grids
 
     def _share_steps(self) -> None:
-        """Give the operands of sums one grid where they are so wide that a sum of two steps may not be exact."""
+        """Give the operands of sums one grid where they are so wide that a sum of two steps may not be exact, and so
+        values whose squares are summed exactly.
+        """
+        for names in self.shared:
+            if names:
+                self.grids |= dict.fromkeys(names, max((self.grids[name] for name in names), key=_span))
         for node in self.graph.nodes:
             grids = [self.grids[name] for name in node.inputs if name in self.grids]
             if facts_of(node).effect is Effect.ADDS and len(grids) == 2 and max(g.bits for g in grids) > MAX_APART_BITS:
@@ -126,8 +142,15 @@ class _Ranges:
 class _Weights:
     """Second pass, in floats and in integers: chooses weights and bias terms."""
 
-    def __init__(self, graph: Graph, grids: dict[str, Grid], terms: Mapping[str, BiasTerm], scheme: Scheme) -> None:
-        self.graph, self.grids, self.terms, self.scheme = graph, grids, terms, scheme
+    def __init__(
+        self,
+        graph: Graph,
+        grids: dict[str, Grid],
+        terms: Mapping[str, BiasTerm],
+        scheme: Scheme,
+        squares: Collection[str],
+    ) -> None:
+        self.graph, self.grids, self.terms, self.scheme, self.squares = graph, grids, terms, scheme, squares
         self.readers, self.logits = readers_of(graph.nodes), find_logits(graph)
         self.carried = dict(grids)  # and values with the same integers
         self.decisions = IntegerDecisions(grids)
@@ -194,7 +217,8 @@ class _Weights:
         axis, precision = place.axis_of_outputs(node, weights.ndim), self.scheme.weight_precision(node.label)
         result = node.outputs[0]
         design: RequantizerScale | None = None
-        columns = self._columns(node, weights) if node.outputs[0] in self.terms else None
+        is_positive = self._stays_positive(node, weights)
+        columns = self._columns(node, weights) if node.outputs[0] in self.terms and not is_positive else None
         if columns is not None:
             matrix = weight_matrix(node, weights).astype(np.float64)
             targets = self._targets(node, columns, len(matrix))
@@ -286,7 +310,8 @@ class _Weights:
         The function may not be defined for negative numbers, which rounding must not make then.
         """
         data, result = self.carried.get(node.inputs[0]), node.outputs[0]
-        if data is None or data.low < data.zero_point[0] or weights.min() < 0:
+        is_positive = node.inputs[0] in self.squares if data is None else data.low >= data.zero_point[0]
+        if not is_positive or weights.min() < 0:
             return False
         while len(following := self.readers.get(result, [])) == 1:
             effect, result = facts_of(following[0]).effect, following[0].outputs[0]
@@ -326,6 +351,11 @@ class _Weights:
         if isinstance(stored, StoredTerm):
             return (stored.integers * float(stored.step)).astype(np.float32)
         return stored
+
+
+def _span(grid: Grid) -> Fraction:
+    """Return the distance between the greatest and the least number of a grid."""
+    return (grid.high - grid.low) * grid.step[0]
 
 
 def _stride(rows: int, samples: int) -> int:

@@ -105,6 +105,14 @@ def test_extremes_fit_the_accumulator(bits: int, signed: bool, low: int, high: i
     Case(MatMul(Tensor((1, 2, 5), Int(bits, signed)), extreme), MatMulFolding(3, 2), depth=2, seed=bits).check()
 
 
+def test_operands_beyond_a_multiplier_are_multiplied_in_logic() -> None:
+    operand = Tensor((1, 3, 4), Int(34), -(1 << 33), (1 << 33) - 1)
+    operator = MatMul(operand, np.random.default_rng(0).integers(-8191, 8192, (3, 4)))
+    assert operator.narrowest.in_logic and all(folding.in_logic for folding in operator.foldings(36))
+    assert operator.illegal(MatMulFolding(1, 1)).startswith('multiplier must be "logic"')
+    Case(operator, next(iter(operator.foldings(12)))).check()
+
+
 def test_more_weights_than_one_block_ram_holds() -> None:
     """Several ROMs share the address; the vector has several copies."""
     case = Case(MatMul(Tensor((1, 2, 40), Int(8)), weights(24, 40)), MatMulFolding(7, 12), depth=4, frames=2)

@@ -8,8 +8,14 @@ from support.qdq_models import Sketch
 from support.random_gated_blocks import DrawnFloats
 
 
-def draw_spectrogram(seed: int, samples: int = 48) -> DrawnFloats:
-    """Draw a front end; for odd seeds a small convolutional classifier follows it."""
+def draw_spectrogram(seed: int, samples: int = 48, least: float | None = None, loudness_db: float = 10) -> DrawnFloats:
+    """Draw a front end; for odd seeds a small convolutional classifier follows it.
+
+    Args:
+        samples: number of sounds to calibrate, and of others.
+        least: the number that is added before the logarithm; None to draw it.
+        loudness_db: by how much the quietest sounds are quieter than the loudest, in dB.
+    """
     random = np.random.default_rng(seed)
     sketch = Sketch(opset=18)
     window, bands = int(random.choice([32, 64])), int(random.choice([8, 12, 16]))
@@ -31,7 +37,8 @@ def draw_spectrogram(seed: int, samples: int = 48) -> DrawnFloats:
     ]
     power = sketch.node("Add", *squares)
     mel = sketch.node("Conv", power, sketch.constant(_bands(bands, lines)[:, :, None]))
-    least = float(random.choice([1e-3, 1e-2, 1e-1]))
+    drawn = float(random.choice([1e-3, 1e-2, 1e-1]))
+    least = drawn if least is None else least
     loud = sketch.node("Add", mel, sketch.constant(np.float32(least)))
     output = sketch.node("Log", loud)
     if seed % 2:
@@ -40,7 +47,7 @@ def draw_spectrogram(seed: int, samples: int = 48) -> DrawnFloats:
         y = sketch.node("Relu", sketch.node("Conv", output, sketch.constant(weights), bias, pads=[1, 1]))
         y = sketch.node("Flatten", sketch.node("GlobalAveragePool", y))
         output = sketch.node("Gemm", y, sketch.constant(random.normal(0, 0.35, (8, 4)).astype(np.float32)))
-    sounds = _sounds(random, 2 * samples, length)
+    sounds = _sounds(random, 2 * samples, length, loudness_db)
     return DrawnFloats(sketch, {"x": (1, 1, length)}, output, sounds[:samples], sounds[samples:])
 
 
@@ -61,7 +68,7 @@ def _bands(bands: int, lines: int) -> np.ndarray:
     return np.clip(np.minimum(rise, fall), 0, 1).astype(np.float32)
 
 
-def _sounds(random: np.random.Generator, count: int, length: int) -> np.ndarray:
+def _sounds(random: np.random.Generator, count: int, length: int, loudness_db: float) -> np.ndarray:
     """Draw decaying tones over noise, (count, 1, 1, length), loud and quiet ones."""
     time = np.arange(length)
     sounds = random.normal(0, 0.02, (count, length))
@@ -69,5 +76,5 @@ def _sounds(random: np.random.Generator, count: int, length: int) -> np.ndarray:
         pitch, phase = random.uniform(0.02, 3, (count, 1)), random.uniform(0, 7, (count, 1))
         decay = random.uniform(0.5, 4, (count, 1)) / length
         sounds += random.uniform(0.1, 1, (count, 1)) * np.sin(pitch * time + phase) * np.exp(-decay * time)
-    loudness = 10 ** random.uniform(-0.5, 0, (count, 1))
+    loudness = 10 ** random.uniform(-loudness_db / 20, 0, (count, 1))
     return (np.clip(0.3 * sounds * loudness, -1, 1)[:, None, None]).astype(np.float32)

@@ -49,7 +49,7 @@ def multiply(builder: Builder, node: Node) -> None:
     if all(is_constant(builder, name) for name in node.inputs):
         builder.constants[node.outputs[0]] = scaled_constant(builder, node, node.op_type == "Div")
         return
-    if _is_function(builder, node):
+    if _is_function(builder, node) and node.outputs[0] not in builder.exact:
         builder.values[node.outputs[0]] = function_of(builder, node)
         return
     if node.op_type == "Mul" and not any(is_constant(builder, name) for name in node.inputs):

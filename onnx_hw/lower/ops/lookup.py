@@ -16,6 +16,7 @@ import numpy as np
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.network_builder import StreamValue
 from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.lower.ops.binary import product_of
 from onnx_hw.lower.ops.constants import aligned
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.values.function import FunctionValue, Pieces
@@ -36,9 +37,9 @@ UNARY_FUNCTIONS = frozenset(
 
 MONOTONIC_OPERATORS = frozenset(
     ("LeakyRelu", "Elu", "Celu", "Selu", "HardSigmoid", "Sigmoid", "Tanh", "Erf", "Softplus", "Softsign",
-     "Atan", "Asinh", "ThresholdedRelu", "Floor", "Ceil", "Round", "Sign")
+     "Atan", "Asinh", "ThresholdedRelu", "Floor", "Ceil", "Round", "Sign", "Exp", "Log", "Sqrt")
 )  # fmt: skip
-"""Operators whose functions never fall, unless ``alpha`` or ``gamma`` is negative."""
+"""Operators whose functions never fall where they are numbers, unless ``alpha`` or ``gamma`` is negative."""
 
 
 @lowers(*UNARY_FUNCTIONS)
@@ -49,7 +50,14 @@ def function(builder: Builder, node: Node) -> None:
 
 @lowers("PRelu", "Pow", "Mod")
 def function_with_constants(builder: Builder, node: Node) -> None:
-    """Make an exact table, for quantized data and constants with at most one value per channel."""
+    """Make an exact table, for quantized data and constants with at most one value per channel.
+
+    A square that must be exact is a product instead.
+    """
+    if node.op_type == "Pow" and node.outputs[0] in builder.exact:
+        square = replace(node, op_type="Mul", inputs=(node.inputs[0],) * 2)
+        builder.pending[node.outputs[0]] = product_of(builder, square)
+        return
     builder.values[node.outputs[0]] = function_of(builder, node)
 
 
@@ -110,7 +118,10 @@ def _pieces(builder: Builder, node: Node, value: StreamNumbers) -> Pieces:
 
 
 def _is_monotonic(builder: Builder, node: Node) -> bool:
-    """Return whether the function of a node surely never falls."""
+    """Return whether the function of a node surely never falls, where it is a number."""
+    if node.op_type in ("Add", "Sub", "Mul", "Div"):
+        constant = builder.exact_constant(node.inputs[1])
+        return constant is not None and (node.op_type in ("Add", "Sub") or bool((constant > 0).all()))
     if node.op_type in MONOTONIC_OPERATORS:
         return all(0 <= value < np.inf for name, value in node.attributes.items() if name in ("alpha", "gamma"))
     shares = builder.exact_constant(node.inputs[1]) if node.op_type == "PRelu" else None

@@ -25,13 +25,17 @@ def lower(lowering: Lowering, builder: Builder, node: Node) -> None:
     try:
         lowering(builder, node)
     except Obstacle as obstacle:
-        if _put_on_stream(builder, node, obstacle.needs):
+        needs, first = obstacle.needs, True
+        while _put_on_stream(builder, node, needs):
+            first = False
             try:
                 lowering(builder, node)
-            except Obstacle:  # the first obstacle names the missing quantizer
-                raise obstacle from None
-        elif not move_pending(builder, node):
-            raise
+            except Obstacle as another:
+                needs = another.needs
+            else:
+                return
+        if not first or not move_pending(builder, node):
+            raise obstacle from None  # the first one names the missing quantizer
 
 
 def _put_on_stream(builder: Builder, node: Node, name: str) -> bool:

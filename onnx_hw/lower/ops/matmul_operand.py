@@ -22,21 +22,26 @@ from onnx_hw.onnx.graph.model import Node
 MAX_OPERAND_BITS = 18
 """Maximum width of an operand of a hardware multiplier, in bits."""
 
+MAX_EXACT_BITS = 40
+"""Maximum width of an exact operand of a matrix product, in bits: its products are made of look-up tables."""
+
 
 def operand_of_product(builder: Builder, node: Node, k: int = 0) -> Real:
     """Return the data of a product, with slopes other than 0 and without bounds.
 
     Raises:
-        Obstacle: The data must be quantized, to at most ``MAX_OPERAND_BITS`` bits.
+        Obstacle: The data must be quantized, to at most ``MAX_OPERAND_BITS`` bits, or ``MAX_EXACT_BITS`` where they
+            are exact.
     """
     name, real = node.inputs[k], builder.real(node, k).unclipped(builder, node)
     if real.is_clipped or 0 in real.slope:
         raise _not_quantized(name)
     integer = builder.integer_type(real)
-    if integer.bits > MAX_OPERAND_BITS:
+    most = MAX_EXACT_BITS if name in builder.exact else MAX_OPERAND_BITS
+    if integer.bits > most:
         raise Obstacle(
             "not-quantized",
-            f"the data `{name}` must be quantized to at most {MAX_OPERAND_BITS} bits; its integers have {integer.bits}",
+            f"the data `{name}` must be quantized to at most {most} bits; its integers have {integer.bits}",
             needs=name,
         )
     return real

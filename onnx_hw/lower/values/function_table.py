@@ -71,7 +71,7 @@ def integers_of_function(
     first, last = operand.range
     count = last - first + 1
     probe = value.numbers(np.array([[first, (first + last) // 2, last]]))
-    if rises and count * len(probe) > MAX_ENUMERATED_ARGUMENTS:
+    if rises and count * len(probe) > MAX_ENUMERATED_ARGUMENTS and not np.isnan(probe[:, -1]).any():
         rising = _rising_steps(operand, value.numbers, onto, dtype)
         return IntegerStream(
             builder.add(name, rising, [value.tensor], node, output=output), value.shape, builder.positions(value)
@@ -100,15 +100,24 @@ def integers_of_function(
 def _rising_steps(
     operand: Tensor, numbers: Callable[[np.ndarray], np.ndarray], onto: Callable[[np.ndarray], np.ndarray], dtype: Int
 ) -> Staircase:
-    """Return the steps of a rising function by bisection, since it has too many arguments to compute them all."""
+    """Return the steps of a rising function by bisection, since it has too many arguments to compute them all.
+
+    Where it is not a number, as the logarithm of a negative one, it counts as the least. The range is that of all
+    channels together: such arguments may lie in it that a channel never has.
+    """
     first, last = operand.range
-    ends = onto(numbers(np.array([[first, last]])))
+
+    def integers(arguments: np.ndarray) -> np.ndarray:
+        values = numbers(arguments)
+        return onto(np.where(np.isnan(values), -np.inf, values))
+
+    ends = integers(np.array([[first, last]]))
     low, high = int(ends.min()), int(ends.max())
     levels = np.arange(low + 1, high + 1)
     below, above = (np.full((len(ends), levels.size), end) for end in (first - 1, last + 1))
     while (above - below > 1).any():
         middle = np.maximum((below + above) // 2, first)
-        is_reached = onto(numbers(middle)) >= levels
+        is_reached = integers(middle) >= levels
         below, above = np.where(is_reached, below, middle), np.where(is_reached, middle, above)
     above = np.maximum.accumulate(above, axis=1)  # float64 rounding may make a rising function fall by its last bit
     return Staircase(operand, Steps(first, last, low, high, above), dtype)

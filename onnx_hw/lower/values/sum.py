@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.quantized_add import MAX_OPERAND_VALUES, separate
-from onnx_hw.exact.wide_quantized_add import find_weighted_sum
+from onnx_hw.exact.wide_quantized_add import MAX_WIDE_OPERAND_VALUES, find_weighted_sum
 from onnx_hw.lower.network_builder import IntegerStream, LoweredValue, NetworkBuilder, StreamValue
 from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.values.clipped import Clipped
@@ -47,6 +47,9 @@ class PendingSum(Clipped):
         a, b = (builder.tensors[real.tensor] for real in (self.a, self.b))
         (p,), (q,) = self.a.slope, self.b.slope
         (c,), (d,) = self.a.offset, self.b.offset
+        too_long = any(last - first >= MAX_WIDE_OPERAND_VALUES for first, last in (a.range, b.range))
+        if too_long and (stream := self.on_stream(builder, node)) is not None:  # of exact products
+            return stream.quantized_within(builder, node, grid)
         line = (p, self.sign * q), c + self.sign * d
         try:
             is_long = any(last - first >= MAX_OPERAND_VALUES for first, last in (a.range, b.range))

@@ -28,6 +28,9 @@ BLOCK_RAM, TABLE = 18 * 1024, 16
 LANES = 156
 """Lanes of all products together: those of a middling chip."""
 
+EXACT = 40
+"""Bits that stand for an exact value, whose width follows from its integers; 40 bits are the widest."""
+
 TABLE_ENTRY_BITS = 8
 """Width of an entry of a table, in bits."""
 
@@ -58,6 +61,12 @@ def estimate_costs(graph: Graph, points: Collection[str], widths: Collection[int
             bits: memory_luts(kept * bits) + beside * bits + tables * memory_luts(TABLE_ENTRY_BITS << bits)
             for bits in widths
         }
+        in_logic = sum(lanes.get(node.label, 0.0) for node in behind[name])
+        costs[TensorKey("data", name)][EXACT] = (
+            memory_luts(kept * EXACT)
+            + (beside + in_logic * TABLE_ENTRY_BITS) * EXACT  # a product of look-up tables
+            + tables * memory_luts(EXACT << TABLE_ENTRY_BITS)  # a threshold for each result
+        )
     return costs
 
 
@@ -65,6 +74,18 @@ def operands_of_functions(graph: Graph, points: Collection[str]) -> set[str]:
     """Return the names of the points that a function reads, or a product of two values."""
     behind = _readers_of_points(graph, points)
     return {name for name in points if any(_is_function(node, graph) for node in behind[name])}
+
+
+def multiplies_values(graph: Graph, points: Collection[str]) -> bool:
+    """Return whether a node multiplies two different values that have integers, such as a gate by what it gates."""
+    point_of = {name: name for name in points}
+    for node in graph.nodes:
+        if facts_of(node).effect is Effect.KEEPS and node.inputs[0] in point_of:
+            point_of |= dict.fromkeys(node.outputs, point_of[node.inputs[0]])
+        factors = {point_of.get(name, "") for name in node.inputs}
+        if facts_of(node).effect is Effect.SCALES and len(factors) > 1 and "" not in factors:
+            return True
+    return False
 
 
 def _is_function(node: Node, graph: Graph) -> bool:

@@ -8,12 +8,14 @@ additional bits that should suffice are chosen, and the integers are chosen anew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from onnx_hw.quantization.decisions import IntegerDecisions
+from onnx_hw.quantization.exact_values import ExactGroup
+from onnx_hw.quantization.mixed_precision.cost import EXACT
 from onnx_hw.quantization.mixed_precision.search import ChosenWidths, CostTable
 from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss
@@ -22,6 +24,14 @@ from onnx_hw.samples.sqnr import MIN_POWER
 
 LEAST_DB = 30.0
 """Least ratio of the outputs' variance to their noise, in dB, with which the usual width is kept."""
+
+LEAST_GATED_DB = 35.0
+"""The same for a model that multiplies values by each other: a rare sample lies beyond the ranges of many of its values
+at once, so that new samples may lose some dB more than the samples that judge.
+"""
+
+GATED_BITS = 9
+"""Width of all values of such a model, in bits, where the usual width loses too much: ranges become wider, too."""
 
 AIM_DB = 33.0
 """Ratio that is aimed at with wider tensors, in dB: it is an estimate, and new samples fare a little worse."""
@@ -37,6 +47,12 @@ MAX_OPERAND_BITS = 14
 product of two values.
 """
 
+MAX_ROUNDED_BITS = 12
+"""Greatest width of a value that can be exact, in bits: beyond, a requantizer costs more than the exact value."""
+
+ROUND_DB = 3.0
+"""Ratio that every further round aims at above the one before, in dB: an estimate was wrong."""
+
 WIDER = (9, 10, 12, 14, 16)
 """Offered widths, in bits."""
 
@@ -49,8 +65,9 @@ class WidenedTensors(ChosenWidths):
         overrides = (*self.scheme.data_overrides.values(), *self.scheme.weight_overrides.values())
         bits = [precision.bits for precision in overrides]
         tensors = "1 tensor" if len(bits) == 1 else f"{len(bits)} tensors"
-        width = f"{bits[0]} bits" if len(set(bits)) == 1 else f"{min(bits)} to {max(bits)} bits"
-        return f"{tensors} of {width}"
+        width = f"{bits[0]} bits" if len(set(bits)) == 1 else f"{min(bits, default=0)} to {max(bits, default=0)} bits"
+        exact = f"{len(self.scheme.exact)} exact" if self.scheme.exact else ""
+        return ", ".join(filter(None, (f"{tensors} of {width}" if bits else "", exact)))
 
 
 def noise_of(decisions: IntegerDecisions) -> float:
@@ -66,6 +83,8 @@ def widen_tensors(
     decisions: IntegerDecisions,
     costs: CostTable,
     operands: Collection[str],
+    groups: Mapping[str, ExactGroup],
+    gated: bool,
     choose: Callable[[Scheme], IntegerDecisions],
     measure: Callable[[IntegerDecisions], Sequence[TensorLoss]],
 ) -> tuple[IntegerDecisions, WidenedTensors] | None:
@@ -76,57 +95,89 @@ def widen_tensors(
         decisions: integers of a first pass.
         costs: cost of each tensor at the usual and at each of the wider widths.
         operands: names of the values that must not be wider than ``MAX_OPERAND_BITS``.
+        groups: values that can stay without integers, each with the others that do so with it.
+        gated: whether the model multiplies values by each other.
         choose: function that chooses the integers of a scheme.
         measure: function that returns the loss of each tensor.
     """
     before = noise_of(decisions)
-    if before <= 10 ** (-LEAST_DB / 10):
+    if before <= 10 ** (-(LEAST_GATED_DB if gated else LEAST_DB) / 10):
         return None
     best, noise, widths, found = decisions, before, scheme, decisions
-    for _ in range(MAX_ROUNDS):
-        chosen = _widened(widths, measure(found), noise_of(found), costs, operands)
+    if gated:
+        wide = replace(scheme.data, bits=GATED_BITS)
+        widths = replace(scheme, data_overrides=dict.fromkeys(decisions.data, wide))
+        found = choose(widths)
+        if noise_of(found) < noise:
+            best, noise, scheme = found, noise_of(found), widths
+    for turn in range(MAX_ROUNDS):
+        if noise <= 10 ** (-ENOUGH_DB / 10):
+            break
+        aim = 10 ** (-(AIM_DB + turn * ROUND_DB) / 10) / noise_of(found)
+        chosen = _widened(widths, measure(found), aim, costs, operands, groups)
         if chosen == widths:
             break
         widths = chosen
         found = choose(widths)
         if noise_of(found) < noise:
             best, noise, scheme = found, noise_of(found), widths
-        if noise <= 10 ** (-ENOUGH_DB / 10):
-            break
     if best is decisions:
         return None
     overrides = {"data": scheme.data_overrides, "weights": scheme.weight_overrides}
     total = sum(costs[TensorKey(k, name)][p.bits] for k, each in overrides.items() for name, p in each.items())
+    total += sum(costs[TensorKey("data", name)][EXACT] for name in scheme.exact)
     return best, WidenedTensors(scheme, total, float(-10 * np.log10(noise)))
 
 
 def _widened(
-    scheme: Scheme, losses: Sequence[TensorLoss], noise: float, costs: CostTable, operands: Collection[str]
+    scheme: Scheme,
+    losses: Sequence[TensorLoss],
+    share: float,
+    costs: CostTable,
+    operands: Collection[str],
+    groups: Mapping[str, ExactGroup],
 ) -> Scheme:
-    """Return a scheme with the cheapest widths that should reduce the noise to what is aimed at.
+    """Return a scheme with the cheapest widths that should reduce the noise to a share of it.
 
-    One bit more quarters the noise of a tensor. The tensors are widened step by step, each time the one whose step
-    saves most noise for its cost.
+    One bit more quarters the noise of a tensor, and an exact value has none. The tensors are widened step by step, each
+    time the one whose step saves most noise for its cost.
     """
+    exact = set(scheme.exact)
     bits = {loss.tensor: loss.bits for loss in losses}
     lost = {loss.tensor: loss.noise for loss in losses if loss.noise > 0}
-    allowed = sum(lost.values()) * min(0.5, 10 ** (-AIM_DB / 10) / noise)
+    allowed = sum(lost.values()) * min(0.5, share)
     while sum(lost.values()) > allowed:
-        steps = []
+        steps: list[tuple[float, TensorKey, int]] = []
         for key, each in lost.items():
+            if key.kind == "data" and key.name in groups:
+                members = [TensorKey("data", name) for name in groups[key.name].names]
+                cost = max(sum(costs[one][EXACT] - costs[one][bits[one]] for one in members), 1.0)
+                steps.append((sum(lost.get(one, 0.0) for one in members) / cost, key, EXACT))
             wider = next((width for width in WIDER if width > bits[key]), None)
-            if wider is None or (key.name in operands and wider > MAX_OPERAND_BITS):
+            most = MAX_OPERAND_BITS if key.name in operands else MAX_ROUNDED_BITS if key.name in groups else WIDER[-1]
+            if wider is None or (key.kind == "data" and wider > most):
                 continue
             cost = max(costs[key][wider] - costs[key][bits[key]], 1.0)
             steps.append((each * (1 - 4.0 ** (bits[key] - wider)) / cost, key, wider))
         if not steps:
             break
         _, key, wider = max(steps)
+        if wider == EXACT:
+            group = groups[key.name]
+            exact |= group.names
+            lost = {one: each for one, each in lost.items() if one.kind != "data" or one.name not in group.names}
+            factors = [TensorKey("data", name) for name in group.factors]
+            bits |= dict.fromkeys(factors, max((bits[one] for one in factors), default=0))
+            continue
         lost[key] *= 4.0 ** (bits[key] - wider)
         bits[key] = wider
     usual = {"data": scheme.data, "weights": scheme.weights}
     wide = {
-        kind: {k.name: replace(precision, bits=b) for k, b in bits.items() if k.kind == kind and b > precision.bits}
+        kind: {
+            k.name: replace(precision, bits=b)
+            for k, b in bits.items()
+            if k.kind == kind and b > precision.bits and (kind == "weights" or k.name not in exact)
+        }
         for kind, precision in usual.items()
     }
-    return replace(scheme, data_overrides=wide["data"], weight_overrides=wide["weights"])
+    return replace(scheme, data_overrides=wide["data"], weight_overrides=wide["weights"], exact=frozenset(exact))

@@ -11,11 +11,15 @@ import pytest
 from onnx_hw import flow
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import UserError
 from onnx_hw.quantization.decisions import IntegerDecisions
 from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss
 from onnx_hw.quantization.mixed_precision.widen import WIDER, widen_tensors
+from onnx_hw.quantization.ranges.calibrate import Range
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
+from onnx_hw.quantization.scheme_from_options import format_precision_file, scheme_from_options
+from onnx_hw.runtime.options import QuantizeOptions
 from support.onnx_oracle import by_onnxruntime, write
 from support.random_gated_blocks import DrawnFloats, draw_gated_blocks
 from support.random_spectrograms import draw_spectrogram
@@ -30,7 +34,7 @@ def kept_db(drawn: DrawnFloats, folder: Path, scheme: Scheme | None = None) -> t
     return float(10 * np.log10(wanted.var() / np.mean((found - wanted) ** 2))), network
 
 
-@pytest.mark.parametrize("seed", [2, 4])
+@pytest.mark.parametrize("seed", [2])
 def test_the_power_of_a_spectrum_gets_the_bits_it_needs(tmp_path: Path, seed: int) -> None:
     drawn = draw_spectrogram(seed)
     usual, _ = kept_db(drawn, tmp_path, DEFAULT)
@@ -38,14 +42,38 @@ def test_the_power_of_a_spectrum_gets_the_bits_it_needs(tmp_path: Path, seed: in
     assert not usual > 20 and wide > 25  # the former may be NaN: the logarithm of a negative sum
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [6, 8, 12, 13])
-def test_more_spectrograms(tmp_path: Path, seed: int) -> None:
-    assert kept_db(draw_spectrogram(seed), tmp_path)[0] > 25
+def test_the_power_before_a_logarithm_stays_exact(tmp_path: Path) -> None:
+    """A floor of -60 dB is far below the step of 16 bits; power and mel bands are sums that nothing rounds."""
+    drawn = draw_spectrogram(1, least=1e-6)
+    kept, network = kept_db(drawn, tmp_path)
+    assert kept > 25
+    assert not {"the_add4", "the_mul2", "the_mul3", "the_pow2"} & {node.name for node in network.nodes}  # requantizers
+    assert max(tensor.dtype.bits for tensor in network.tensors.values()) > 24
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0])
+@pytest.mark.parametrize(("seed", "loudness_db"), [(3, 10), (4, 10), (0, 40), (11, 40)])
+def test_more_spectrograms(tmp_path: Path, seed: int, loudness_db: float) -> None:
+    assert kept_db(draw_spectrogram(seed, least=1e-6, loudness_db=loudness_db), tmp_path)[0] > 25
+
+
+def test_a_precision_file_repeats_exact_values(tmp_path: Path) -> None:
+    drawn = draw_spectrogram(6)
+    model = flow.read(write(drawn.sketch, tmp_path / "m.onnx", drawn.shapes, drawn.output))
+    exact, file = frozenset(("add4", "mul2", "pow3")), tmp_path / "bits.toml"
+    file.write_text(format_precision_file(Scheme(exact=exact)))
+    scheme = scheme_from_options(QuantizeOptions(precision=file))
+    assert scheme is not None and scheme.exact == exact
+    network = flow.quantize(model, {"x": drawn.samples[:8]}, scheme)
+    assert not {"the_add4", "the_mul2", "the_pow3"} & {node.name for node in network.nodes}
+    with pytest.raises(UserError, match="`add4` can only be exact together with `add4` and `mul2` and `pow3`"):
+        flow.quantize(model, {"x": drawn.samples[:8]}, Scheme(exact=frozenset(("add4",))))
+    with pytest.raises(UserError, match="`conv0` cannot be exact"):
+        flow.quantize(model, {"x": drawn.samples[:8]}, Scheme(exact=frozenset(("conv0",))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [5])
 def test_gated_blocks_keep_what_others_keep(tmp_path: Path, seed: int) -> None:
     drawn = draw_gated_blocks(seed)
     assert kept_db(drawn, tmp_path, DEFAULT)[0] < 28 < kept_db(drawn, tmp_path)[0]
@@ -59,7 +87,7 @@ def test_what_is_good_enough_is_kept() -> None:
     def never(*_: object) -> None:
         raise AssertionError("nothing is chosen anew")
 
-    assert widen_tensors(DEFAULT, decisions(0.9e-3), {}, (), never, never) is None  # type: ignore[arg-type]
+    assert widen_tensors(DEFAULT, decisions(0.9e-3), {}, (), {}, False, never, never) is None  # type: ignore[arg-type]
 
 
 def test_the_cheapest_bits_that_suffice_are_chosen() -> None:
@@ -82,7 +110,7 @@ def test_the_cheapest_bits_that_suffice_are_chosen() -> None:
             for name, noise in noises.items()
         ]
 
-    result = widen_tensors(DEFAULT, decisions(0.1), costs, ["table"], choose, measure)
+    result = widen_tensors(DEFAULT, decisions(0.1), costs, ["table"], {}, False, choose, measure)
     assert result is not None and len(tried) == 1
     best, widths = result
     chosen = {name: precision.bits for name, precision in widths.scheme.data_overrides.items()}
@@ -90,3 +118,21 @@ def test_the_cheapest_bits_that_suffice_are_chosen() -> None:
     assert best.noises["y"].sum() < 10**-3.2 and widths.sqnr_db > 32
     one = replace(widths.scheme, data_overrides={"loud": DEFAULT.data})
     assert str(replace(widths, scheme=one)) == "1 tensor of 8 bits"
+
+
+def test_a_model_of_gates_gets_a_bit_more_first() -> None:
+    """Products of values make rare samples rarer still: it must keep more on the samples that judge."""
+    tried: list[Scheme] = []
+
+    def choose(scheme: Scheme) -> IntegerDecisions:
+        tried.append(scheme)
+        return replace(decisions(1e-4), data={})
+
+    def never(*_: object) -> None:
+        raise AssertionError("nothing is measured")
+
+    first = replace(decisions(0.9e-3), data={"y": DEFAULT.data.data_grid(Range(-1, 1))})
+    costs = {TensorKey("data", "y"): {9: 1.0}}
+    assert widen_tensors(DEFAULT, first, costs, (), {}, False, never, never) is None  # type: ignore[arg-type]
+    result = widen_tensors(DEFAULT, first, costs, (), {}, True, choose, never)  # type: ignore[arg-type]
+    assert result is not None and [scheme.data_precision("y").bits for scheme in tried] == [9]
