@@ -18,7 +18,8 @@ from onnx_hw.runtime.countdown import Countdown
 from onnx_hw.runtime.listener import Listener
 from onnx_hw.runtime.options import SimulationEngine, Stalls
 from onnx_hw.runtime.progress import Running
-from onnx_hw.runtime.workers.executors import InlineExecutor, Workers, open_executor
+from onnx_hw.runtime.workers.executors import InlineExecutor, Workers
+from onnx_hw.runtime.workers.open_executor import open_executor
 from onnx_hw.samples.samples import frame_count
 
 MAX_SHARDS_INLINE = 2

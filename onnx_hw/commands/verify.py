@@ -25,7 +25,8 @@ from onnx_hw.runtime.countdown import Countdown
 from onnx_hw.runtime.options import BuildOptions, SimulationEngine, VerifyOptions
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.runtime.workers.executors import InlineExecutor, Workers, open_executor, worker_died
+from onnx_hw.runtime.workers.executors import InlineExecutor, Workers, worker_died
+from onnx_hw.runtime.workers.open_executor import open_executor
 from onnx_hw.samples.frames import SampleTypes
 from onnx_hw.samples.samples import frame_count
 

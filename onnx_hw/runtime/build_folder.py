@@ -100,7 +100,7 @@ class BuildFolder:
         return Made(place, wanted, False, files)
 
     def take(self, name: str, digest: str) -> Made:
-        """Return the stored result of a stage, in the folder of that name; raise ``KeyError`` where there is none."""
+        """Return the stored result of a stage, in the folder of that name; raise ``KeyError`` without one."""
         found = self._taken(name, digest)
         if found is None:
             raise KeyError(f"{name}/{digest}")

@@ -18,7 +18,7 @@ from onnx_hw.runtime.build_folder import cannot_write, opened
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.runtime.workers.executors import open_executor
+from onnx_hw.runtime.workers.open_executor import open_executor
 
 UNTIL = (Stage.SCHEDULE, Stage.SYNTHESIZE, Stage.ROUTE, Stage.PACK)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,23 +47,3 @@ def worker_died() -> UserError:
     message = "every worker must live until its work is done; one was killed, perhaps for want of memory"
     hint = "use fewer at once: --jobs N; what is done is not done again"
     return user_error("worker", message, hint=hint, exit_code=ExitCode.TOOL_FAILED)
-
-
-def open_executor(scheduler: str | None, jobs: int | None, store: Path) -> AbstractContextManager[Workers]:
-    """Processes of this machine, or the workers of a dask scheduler.
-
-    Args:
-        scheduler: its address; None for this machine.
-        jobs: tasks at once; None for one per processor, or per worker.
-        store: of this machine's processes.
-
-    Raises:
-        UserError: there is no such scheduler.
-    """
-    if scheduler is None:
-        from onnx_hw.runtime.workers.processes import processes
-
-        return processes(jobs, store)
-    from onnx_hw.runtime.workers.cluster import cluster
-
-    return cluster(scheduler, jobs)
