@@ -19,22 +19,10 @@ from onnx_hw.assemble.host_model_file import write_host_model
 from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.assemble.self_test_file import write_self_test
 from onnx_hw.assemble.shell_area import shell_cells
+from onnx_hw.commands import stage_messages
 from onnx_hw.commands.early_fit import refuse_too_large, with_widths_that_fit
 from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
-from onnx_hw.commands.stage_messages import (
-    BEHIND_LINK,
-    NO_WAVES,
-    ScaleOrigin,
-    bitstream_fact,
-    goal_without_samples,
-    netlist_warning,
-    quantization_fact,
-    quantization_warnings,
-    route_warnings,
-    samples_missing,
-    schedule_fact,
-    schedule_warnings,
-)
+from onnx_hw.commands.stage_messages import ScaleOrigin
 from onnx_hw.export.shells import write_shell
 from onnx_hw.implement.check_fit import check_fit
 from onnx_hw.implement.route import BITSTREAM, RouteResult
@@ -61,10 +49,14 @@ from onnx_hw.quantization.scheme import DEFAULT
 from onnx_hw.quantization.scheme_from_options import format_precision_file, scheme_from_options
 from onnx_hw.quantization.suggest_cut import suggest_cut
 from onnx_hw.report import proof_chain
-from onnx_hw.report.accuracy import Accuracy
-from onnx_hw.report.collect import sections
+from onnx_hw.report.accuracy import Accuracy, describe_accuracy
+from onnx_hw.report.build_request import describe_build_request
+from onnx_hw.report.collect import design_sections, sections
+from onnx_hw.report.collect.reference_section import describe_reference
+from onnx_hw.report.memory_map import describe_memories
 from onnx_hw.report.model import Report, SearchSection
 from onnx_hw.report.recorder import Recorder
+from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.runtime.background import beside
 from onnx_hw.runtime.blas_threads import one_blas_thread
 from onnx_hw.runtime.build_folder import BuildFolder
@@ -122,7 +114,7 @@ class BuildState:
             self.recorder.warn(message, hint)
 
     def read(self) -> None:
-        self.recorder.record(asked=sections.describe_build_request(self.options))
+        self.recorder.record(asked=describe_build_request(self.options))
         model = flow.read(self.options.model, self.options.reading)
         self.model, self.batch, self.inputs = model.frame.model, model.frame.batch, model.graph.inputs
         self.given = input_data(self.options.inputs, self.options.calibration, model)
@@ -139,7 +131,7 @@ class BuildState:
                 refuse_too_large(prepared, scheme, self.options.board, self.options.scheduling)
         data, self.origin = self._calibration_data(prepared)
         if self.origin is not ScaleOrigin.SAMPLES and scheme is not None and scheme.goal is not None:
-            raise goal_without_samples(self.model)
+            raise stage_messages.goal_without_samples(self.model)
         labels = self.given.labels if data is self.given.frames else self.given.calibration_labels
         ranges: RangeSource | None = None if data is None else SampleRanges(data, (scheme or DEFAULT).ranges, labels)
         if self.origin is ScaleOrigin.ASSUMED:
@@ -147,12 +139,12 @@ class BuildState:
         with suggest_cut(self.model):
             made = quantize_model(prepared, ranges, scheme)
         calibrated = self.options.calibration is not None or self.options.random_calibration
-        self.warn(quantization_warnings(self.model, made, scheme, calibrated=calibrated))
+        self.warn(stage_messages.quantization_warnings(self.model, made, scheme, calibrated=calibrated))
         if made.widths is not None:
             self.folder.write("precision.toml", format_precision_file(made.widths.scheme))
             recorder.record_file("precision", "precision.toml")
         self.network = made.network
-        fact = quantization_fact(made, frame_count(data or {}), self.origin)
+        fact = stage_messages.quantization_fact(made, frame_count(data or {}), self.origin)
         recorder.status(fact)
         self.folder.write("network.txt", f"{self.network!r}\n")
         recorder.record(model=sections.describe_model(self.model, self.network))
@@ -164,7 +156,7 @@ class BuildState:
         losses = made.tensor_losses()
         if self.origin is not ScaleOrigin.SAMPLES:  # figures of such scales would say nothing about real data
             compared, losses, data = replace(compared, fidelity=None), (), None
-        recorder.record(reference=sections.describe_reference(compared, losses))
+        recorder.record(reference=describe_reference(compared, losses))
         self.seen = data if self.given.frames is None else self.given.frames
         tensors = compared.fidelity.tensors if compared.fidelity else {}
         self.sqnr = {name: likeness.sqnr_db for name, likeness in tensors.items()}
@@ -195,7 +187,7 @@ class BuildState:
     def require_samples_for(self, stage: Stage) -> None:
         """Raise UserError where a stage behind ``schedule`` needs scales, and they are only assumed."""
         if stage not in Stage.until(Stage.SCHEDULE) and self.origin is ScaleOrigin.ASSUMED:
-            raise samples_missing(self.model, self.design)
+            raise stage_messages.samples_missing(self.model, self.design)
 
     def schedule(self) -> None:
         request = with_folding_file(self.options.scheduling, self.options.folding, self.network)
@@ -208,23 +200,25 @@ class BuildState:
             self.folder, self.recorder.record_file, self.design, self.options.board, self.inputs, self.batch, classes
         )
         self.folder.write("folding.toml", to_text(self.design, chosen))
-        if orders := sections.irregular_orders(self.design):
+        if orders := design_sections.irregular_orders(self.design):
             self.folder.write("orders.json", orders)
             self.recorder.record_file("orders", "orders.json")
         planned = sections.describe_plan(self.design, request)
-        self.warn(schedule_warnings(self.design, planned, excess_over_target(self.design, request.multipliers)))
+        self.warn(
+            stage_messages.schedule_warnings(self.design, planned, excess_over_target(self.design, request.multipliers))
+        )
         self.recorder.record(
-            io=sections.describe_ports(self.design),
+            io=design_sections.describe_ports(self.design),
             design=planned,
-            timeline=sections.describe_timeline(self.design),
-            quantization=sections.describe_quantization(self.design.network, self.seen, self.sqnr),
+            timeline=describe_timeline(self.design),
+            quantization=design_sections.describe_quantization(self.design.network, self.seen, self.sqnr),
         )
         serial = sections.describe_serial(self.design)
         self.recorder.record(serial=serial)
         busy = serial is not None and serial.limit == "link"
         free = request.wants_fastest and not busy
         unused, above = self.note_bound(request.multipliers) if free else ("", "")
-        self.recorder.status(schedule_fact(planned, unused, above))
+        self.recorder.status(stage_messages.schedule_fact(planned, unused, above))
 
     @contextmanager
     def _widths_that_fit(self) -> Iterator[None]:
@@ -278,7 +272,7 @@ class BuildState:
             raise directed_vector_error(reached)
         shown = self._waves() if self.options.waves else None
         if self.options.waves and shown is None:
-            self.warn([NO_WAVES])
+            self.warn([stage_messages.NO_WAVES])
         recorder.status(f"{self.proof}; `{shown[1]}`" if shown else str(self.proof))
         self.toolchain.emit(self.folder, recorder.record_file, design, self.given.frames, self.proof.verilog, recorder)
         if isinstance(self.board, VerilogBoard):
@@ -303,24 +297,22 @@ class BuildState:
         self.recorder.status(str(self.synthesized))
         self.recorder.record(
             synthesis=sections.describe_synthesis(self.synthesized, design=self.design),
-            memories=sections.describe_memories(
-                self.design, self.netlist.rtlil, self.synthesized.netlist, self.board.family
-            ),
+            memories=describe_memories(self.design, self.netlist.rtlil, self.synthesized.netlist, self.board.family),
         )
         check_fit(self.synthesized.used, self.board)
 
     def gates(self) -> None:
         recorder = self.recorder
         if self.netlist.link is not None:
-            recorder.status(f"not simulated: {BEHIND_LINK}")
-            recorder.set_links(circuit_netlist=proof_chain.open_netlist(BEHIND_LINK))
+            recorder.status(f"not simulated: {stage_messages.BEHIND_LINK}")
+            recorder.set_links(circuit_netlist=proof_chain.open_netlist(stage_messages.BEHIND_LINK))
             return
         try:
             comparison = self.toolchain.gates(
                 self.synthesized, self.design, self.netlist, self.folder, self.given.frames, recorder
             )
         except NotSimulated as error:
-            self.warn([netlist_warning(error)])
+            self.warn([stage_messages.netlist_warning(error)])
             recorder.set_links(circuit_netlist=proof_chain.open_netlist(str(error)))
             return
         recorder.running.cached = comparison.cached
@@ -336,14 +328,14 @@ class BuildState:
         self.recorder.running.cached = self.routed.made.cached
         self.recorder.status(str(self.routed))
         self.recorder.record(synthesis=sections.describe_synthesis(self.synthesized, self.routed, self.design))
-        self.warn(route_warnings(self.routed, self.design, self.options.scheduling))
+        self.warn(stage_messages.route_warnings(self.routed, self.design, self.options.scheduling))
 
     def pack(self) -> None:
         place = self.folder.path / f"{file_name(self.model.name)}{self.board.family.packing.suffix}"
         made = self.toolchain.pack(self.routed, self.folder)
         shutil.copyfile(made.folder / BITSTREAM, place)
         self.recorder.running.cached = made.cached
-        self.recorder.status(bitstream_fact(place))
+        self.recorder.status(stage_messages.bitstream_fact(place))
         self.recorder.record_file("bitstream", place.name)
 
     def _accuracy(self) -> Accuracy | None:
@@ -352,4 +344,4 @@ class BuildState:
             return None
         circuit = circuit_outputs(self.design, self.proof, frames)
         software = by_reference(self.model, frames), golden.run(self.network, frames)
-        return sections.describe_accuracy(frames, labels, *software, circuit)
+        return describe_accuracy(frames, labels, *software, circuit)

@@ -21,18 +21,8 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.report import model as report
-from onnx_hw.report.accuracy import describe_accuracy
-from onnx_hw.report.build_request import describe_build_request
-from onnx_hw.report.collect.design_sections import (
-    describe_design,
-    describe_ports,
-    describe_quantization,
-    irregular_orders,
-)
-from onnx_hw.report.collect.reference_section import describe_reference
-from onnx_hw.report.memory_map import describe_memories
+from onnx_hw.report.collect.design_sections import describe_design
 from onnx_hw.report.register_names import register_in_words
-from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.schedule.link_bandwidth import frames_a_second
@@ -41,27 +31,6 @@ from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.verilog_board import NO_CHIP, VerilogBoard
 from onnx_hw_tools import tools
-
-__all__ = [
-    "describe_accuracy",
-    "describe_board",
-    "describe_build_request",
-    "describe_memories",
-    "describe_model",
-    "describe_plan",
-    "describe_ports",
-    "describe_proof",
-    "describe_quantization",
-    "describe_reference",
-    "describe_serial",
-    "describe_synthesis",
-    "describe_timeline",
-    "describe_tools",
-    "empty_model",
-    "irregular_orders",
-    "parameters",
-    "tools_of",
-]
 
 FRAMES_AHEAD = 3
 """Number of frames that are predicted; the interval is that between the last two."""
