@@ -52,17 +52,19 @@ def import_model(model: Model) -> Network:
     return lower_prepared(canonicalize(model))
 
 
-def lower_prepared(model: Model, exact: Collection[str] = ()) -> Network:
+def lower_prepared(model: Model, exact: Collection[str] = (), *, split_functions: bool = False) -> Network:
     """Return the network of a model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
 
     Args:
         model: result of ``canonicalize``.
         exact: names of values that their readers take without a quantizer, as sums and products of any width.
+        split_functions: whether a function that is too large for a table becomes the difference of two rising ones.
 
     Raises:
         UserError: some nodes cannot be lowered; it lists every obstacle, with the names of the nodes.
     """
     walk = LoweringState(model.graph, exact)
+    walk.builder.splits_functions = split_functions
     for node in model.graph.nodes:
         walk.visit(node)
     return walk.finish(model)

@@ -247,6 +247,7 @@ class NetworkBuilder:
         tensors: types of hardware tensors, by name.
         grids: grid of the integers of hardware tensors, by name, where the model states it.
         entries: tensors that the host streams in, by name.
+        splits_functions: whether a function that is too large for a table becomes the difference of two rising ones.
     """
 
     graph: Graph
@@ -256,6 +257,7 @@ class NetworkBuilder:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     grids: dict[str, Grid] = field(default_factory=dict)
     entries: dict[str, StreamInput] = field(default_factory=dict)
+    splits_functions: bool = False
 
     def obstacle(self, node: Node, k: int = 0) -> Obstacle:
         """Return the obstacle that input ``k`` is not of the kind that a node needs."""

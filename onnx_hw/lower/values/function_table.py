@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.requantization import LARGEST_TABLE
 from onnx_hw.exact.step_function import Steps
@@ -15,9 +16,10 @@ from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of
+from onnx_hw.ops.add import Add
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.requantize import Staircase
+from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.ops.tensor import Tensor
 
 FINE_TABLE_BITS, FINEST_TABLE_BITS = 20, 26
@@ -39,6 +41,9 @@ UNCHANGED = frozenset((Effect.KEEPS, Effect.JOINS, Effect.BOUNDS, Effect.ADDS))
 MAX_ENUMERATED_ARGUMENTS = 1 << 18
 """Greatest number of arguments, of all channels together, for which a rising function is computed everywhere. The
 steps of a function with more arguments are found by bisection."""
+
+MAX_PART_STEPS = 1 << 10
+"""Greatest number of steps of each of the two rising functions whose difference is a function."""
 
 MAX_FUNCTION_ARGUMENTS = 1 << 24
 """Greatest number of arguments, of all channels together, for which a function is computed."""
@@ -91,10 +96,44 @@ def integers_of_function(
         )
     integers = onto(np.broadcast_to(values, (len(values), count)))
     operator = _cheapest_operator(operand, integers, dtype)
-    if operator is None:
+    if operator is not None:
+        tensor = builder.add(name, operator, [value.tensor], node, output=output)
+    elif builder.splits_functions and (parts := _rising_parts(operand, integers)) is not None:
+        halves = [
+            builder.add(f"{name}/{which}", part, [value.tensor], node)
+            for which, part in zip(("rising", "falling"), parts, strict=True)
+        ]
+        first_part, second_part = (builder.tensors[part] for part in halves)
+        total = builder.add(f"{name}/difference", Add(first_part, second_part, (1, -1)), halves, node)
+        ends = int(integers.min()), int(integers.max())
+        same = Requantize(builder.tensors[total], (Fraction(1),), (Fraction(0),), Grid.over(dtype).within(*ends))
+        tensor = builder.add(name, same, [total], node, output=output)
+    else:
         raise too_many_arguments(builder, node, value, integers.size)
-    tensor = builder.add(name, operator, [value.tensor], node, output=output)
     return IntegerStream(tensor, value.shape, builder.positions(value))
+
+
+def _rising_parts(operand: Tensor, integers: np.ndarray) -> tuple[Operator, Operator] | None:
+    """Return two functions that never fall, and whose difference is a function from the operand's range to integers.
+
+    The first adds up all rises, the second all falls. None where there are too many.
+
+    Args:
+        integers: int64 (1 or channels, count).
+    """
+    changes = np.diff(integers, axis=1)
+    nothing = np.zeros_like(integers[:, :1])
+    rises, falls = (np.hstack((nothing, np.cumsum(np.maximum(c, 0), axis=1))) for c in (changes, -changes))
+    rises = rises + integers[:, :1]
+    for part in (rises, falls):
+        part[:, -1] += 1  # both have a step, even where one of them is constant
+    if max(int(part.max()) - int(part.min()) for part in (rises, falls)) > MAX_PART_STEPS:
+        return None
+    first, second = (
+        _cheapest_operator(operand, part, Int.holding(int(part.min()), int(part.max()))) for part in (rises, falls)
+    )
+    assert first is not None and second is not None, "neither part falls"
+    return first, second
 
 
 def _rising_steps(
