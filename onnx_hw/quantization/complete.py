@@ -66,7 +66,7 @@ def complete_and_lower(
         missing = find_missing_integers(floats)
         if missing.values and ranges is None:
             with suppress(UserError):
-                return lower_prepared(model, split_functions=True), model, {}
+                return lower_prepared(model, exact, split_functions=True), model, {}
         if not (missing.values or missing.weights) or (missing.values and ranges is None):
             raise
     spans = {} if ranges is None else ranges(floats, missing.values)
