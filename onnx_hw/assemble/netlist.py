@@ -121,10 +121,7 @@ def _verilog(design: Design, board: VerilogBoard) -> Netlist:
 
 
 def _behind_its_link(design: Design, board: LinkedBoard) -> Netlist:
-    """Return the netlist behind a link.
-
-    The digest that the circuit sends to its host is that of the same circuit with zeros in its place.
-    """
+    """Return the netlist behind a link; the digest that it sends is that of the circuit with zeros in its place."""
 
     def built(digest: bytes) -> Netlist:
         link = link_of(design, design.clock_mhz, digest)

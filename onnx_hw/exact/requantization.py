@@ -121,10 +121,7 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> LaneCos
 
 
 def _memory(words: int, width: int) -> LaneCost:
-    """Estimate the cost of a read-only memory.
-
-    A table holds 16 bits, but beyond 64 words there are further tables that choose among them.
-    """
+    """Estimate a read-only memory's cost: a table holds 16 bits; beyond 64 words further tables choose."""
     if words * width > BITS_IN_LOGIC:
         return LaneCost(0, min(-(-words // depth) * -(-width // bits) for depth, bits in BLOCK_RAMS))
     return LaneCost(-(-words // 16) * width if words <= 64 else words * width // 12)

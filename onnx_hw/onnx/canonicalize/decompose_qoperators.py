@@ -67,10 +67,7 @@ class _QOperatorRewriter:
         return maker if plain and all(array is not None and array.size == 1 for array in known) else None
 
     def _bound_before(self, node: Node, maker: Node) -> None:
-        """Move a bound before the QuantizeLinear.
-
-        The real numbers of the bounds, rounded to floats, are rounded to the same integers again.
-        """
+        """Move a bound before the QuantizeLinear: its real numbers, as floats, round to the same integers again."""
         scale, *zero = (self.added.constants[name] for name in maker.inputs[1:3] if name)
         least = int(zero[0].item()) if zero else 0
         real = self.added.value(f"{node.outputs[0]}/real", self.added.values[maker.inputs[0]])

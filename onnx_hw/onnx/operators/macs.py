@@ -13,10 +13,7 @@ from onnx_hw.onnx.operators.tensor_type import TensorType, Types
 
 
 def window_macs(weights: int) -> Macs:
-    """Count those of windows over the data: each result is a sum over all weights of its output.
-
-    The weights (outputs, ...) are input ``at``.
-    """
+    """Count those of windows: a result sums all weights of its output; weights (outputs, ...) are input ``at``."""
 
     def macs(_: Node, inputs: Types, results: Types) -> int:
         w = known_type(inputs, weights)

@@ -118,10 +118,7 @@ def QGemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Array:
-    """Multiply matrices and add a bias (int32, of scale ``alpha * a_scale * b_scale``).
-
-    Without a scale for the result the result is float32.
-    """
+    """Multiply matrices, add an int32 bias of scale ``alpha * a_scale * b_scale``; float32 without a result's scale."""
     left = a.astype(np.int64) - a_zero_point.astype(np.int64).reshape(())
     right = b.astype(np.int64).T if transB else b.astype(np.int64)
     right = right - b_zero_point.astype(np.int64)  # one, or one per column

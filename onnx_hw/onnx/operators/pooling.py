@@ -60,10 +60,7 @@ def pool_window(
 
 @operator(since=(10, 11, 12, 22), types=max_pool_type, attributes_of=pool_window, facts=Facts(Effect.KEEPS))
 def MaxPool(x: Array, *, storage_order: int = 0, call: Call, **attributes: Any) -> Array | tuple[Array, Array]:
-    """Return maxima, and for a second output the flat index in ``x`` of each.
-
-    With ``storage_order`` 1 the first axis runs fastest in the index.
-    """
+    """Return maxima, and each one's flat index in ``x``; with ``storage_order`` 1 its first axis runs fastest."""
     window = pool_window(x.shape, **attributes)
     padded = window.padded(x, lowest(x.dtype))
     y = along_axes(np.maximum, padded, window)

@@ -63,10 +63,7 @@ def IsInf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> Ar
 
 
 def erf(x: Array) -> Array:
-    """Compute the error function to about 1e-16, in float64.
-
-    It is evaluated by its Taylor series around the nearest of some thousand points.
-    """
+    """Compute the error function to about 1e-16, in float64, by Taylor series around some thousand points."""
     values, slopes = _erf_at_points()
     x = np.asarray(x, np.float64)
     number = np.rint(np.minimum(np.abs(np.nan_to_num(x)), _ERF_END) * _POINTS_PER_UNIT).astype(np.int64)

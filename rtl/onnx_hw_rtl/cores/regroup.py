@@ -162,10 +162,7 @@ class Regroup(Core):
         return slot, Cat(channels, group)
 
     def _groups_held(self) -> int:
-        """Return the greatest number of pixel groups that ``capacity`` beats touch.
-
-        They begin with a group, because groups are given back as a whole.
-        """
+        """Return the most pixel groups that ``capacity`` beats touch; they begin with one, given back as a whole."""
         beats = [(length if self.gathers else 1) * self.channel_groups for length in self.lengths]
         most = 0
         for first in range(len(beats)):
