@@ -202,3 +202,10 @@ def test_a_model_without_product_is_refused(tmp_path: Path) -> None:
     path = pipeline(tmp_path, node("Scaler", ["x"], ["y"], offset=[0.0], scale=[2.0]), outputs={"y": TensorProto.FLOAT})
     with pytest.raises(UserError, match="must have an operator that becomes hardware"):
         flow.quantize(flow.read(path), {"x": ROWS[:, None]})
+
+
+def test_support_vectors_are_refused_with_a_way_out(tmp_path: Path) -> None:
+    vectors = node("SVMRegressor", ["x"], ["y"], kernel_type="RBF", n_supports=1, coefficients=[1.0], rho=[0.0])
+    path = pipeline(tmp_path, vectors, outputs={"y": TensorProto.FLOAT})
+    with pytest.raises(UserError, match=r"does not know SVMRegressor(.|\n)*train a linear model"):
+        flow.quantize(flow.read(path), {"x": ROWS[:, None]})
