@@ -32,7 +32,7 @@ from onnx_hw.ops.demand.blocks import (
     unlike,
     weights,
 )
-from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
+from onnx_hw.ops.demand.soft_multipliers import MULTIPLIER_BITS, known_products_demand, multiplier_for, product_demand
 from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.operator import Component, Operator, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_pixels
@@ -68,10 +68,6 @@ class MatMulFolding(Folding):
 
     def output_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.out_lanes, self.pixels)
-
-
-MULTIPLIER_BITS = 18
-"""Bits of an operand up to which a lane can be a hardware multiplier."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -255,8 +251,7 @@ class MatMul(Operator[MatMulFolding]):
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[MatMulFolding]:
         """Yield for each number of result lanes the fewest input lanes that keep up; not wider ones of equal use."""
-        kind = multiplier_for(self.operand.dtype.bits, self.weight_type.bits)
-        kind = MultiplierKind.LOGIC if self.is_wide else kind
+        kind = MultiplierKind.LOGIC if self.is_wide else multiplier_for(self.operand.dtype.bits, self.weight_type.bits)
         for pixels in pixels_beside(self.operand, interval, given, wanted):
             groups, channels = self._result.channels + 1, self._result.channels
             while groups > 1:

@@ -15,6 +15,9 @@ TABLE_BITS = 4
 NARROW_BITS = 2
 """Bits of an operand with which a product is one row of look-up tables at most: a multiplier would be wasted on it."""
 
+MULTIPLIER_BITS = 18
+"""Bits of an operand up to which a lane can be a hardware multiplier."""
+
 
 def multiplier_for(a_bits: int, b_bits: int) -> MultiplierKind:
     """Return the kind of multiplier that a product of two integers has unless a folding names the other one."""
