@@ -317,6 +317,7 @@ class BuildState:
             return
         recorder.running.cached = comparison.cached
         recorder.set_links(circuit_netlist=proof_chain.circuit_netlist(comparison))
+        recorder.record(activity=sections.describe_activity(comparison, self.design))
         if not comparison.agrees:
             raise netlist_error(comparison)
         recorder.status(str(comparison))

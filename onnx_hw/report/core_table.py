@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from onnx_hw.ops.folding import spelled
-from onnx_hw.report.model import CoreSection, DesignSection, Fifo, Synthesis, SynthesizedCore
+from onnx_hw.report.model import (
+    ChipActivity,
+    CoreNetActivity,
+    CoreSection,
+    DesignSection,
+    Fifo,
+    Synthesis,
+    SynthesizedCore,
+)
 
 Cell = int | float | str | None
 """Content of a cell; None for an empty one."""
@@ -23,6 +31,7 @@ class CoreRow:
         synthesized: what synthesis counted; None where that is unknown.
         share: part of the interval in which the core is at work, 0..1.
         is_bottleneck: whether it sets the interval.
+        activity: changes of its nets; None where the netlist was not simulated.
     """
 
     core: CoreSection
@@ -30,15 +39,22 @@ class CoreRow:
     synthesized: SynthesizedCore | None
     share: float
     is_bottleneck: bool
+    activity: CoreNetActivity | None = None
 
 
 @dataclass(frozen=True)
 class CoreTable:
-    """Rows of the table, the design that they are parts of, and whether synthesis counted the cells of each core."""
+    """Rows of the table, and the design that they are the parts of.
+
+    Attributes:
+        is_counted: whether synthesis counted the cells core by core.
+        is_simulated: whether the netlist was simulated, and the changes of its nets counted.
+    """
 
     design: DesignSection
     rows: tuple[CoreRow, ...]
     is_counted: bool
+    is_simulated: bool = False
 
 
 class CellFormat(StrEnum):
@@ -61,6 +77,7 @@ class CoreColumn:
         total: content of the cell below all cores; None for an empty one.
         format: how its cells are shown.
         is_counted: shown only where synthesis counted the cells core by core.
+        is_simulated: shown only where the netlist was simulated.
         is_optional: left out on a narrow terminal.
     """
 
@@ -70,6 +87,7 @@ class CoreColumn:
     total: Callable[[CoreTable], Cell] | None = None
     format: CellFormat = CellFormat.NUMBER
     is_counted: bool = False
+    is_simulated: bool = False
     is_optional: bool = False
 
     def cell(self, row: CoreRow) -> Cell:
@@ -88,8 +106,16 @@ class CoreColumn:
         return "" if content is None else content
 
 
-def core_table(design: DesignSection, synthesis: Synthesis | None = None) -> CoreTable:
-    """Return the table of a design's cores; ``synthesis`` is None before synthesis."""
+def core_table(
+    design: DesignSection, synthesis: Synthesis | None = None, activity: ChipActivity | None = None
+) -> CoreTable:
+    """Return the table of a design's cores.
+
+    Args:
+        synthesis: what synthesis counted; None before it.
+        activity: changes of nets; None where the netlist was not simulated.
+    """
+    active = {core.name: core for core in (activity.cores if activity is not None else ())}
     counted = {core.name: core for core in (synthesis.cores if synthesis is not None else ())}
     fifos = {fifo.edge: fifo for fifo in design.fifos}
     bottleneck = design.bottleneck
@@ -100,15 +126,21 @@ def core_table(design: DesignSection, synthesis: Synthesis | None = None) -> Cor
             counted.get(core.name),
             core.cycles / design.interval_cycles,
             core is bottleneck,
+            active.get(core.name),
         )
         for core in design.nodes
     )
-    return CoreTable(design, rows, bool(counted))
+    return CoreTable(design, rows, bool(counted), bool(active))
 
 
 def page_columns(table: CoreTable) -> tuple[CoreColumn, ...]:
     """Return the columns that the page shows."""
-    return tuple(c for c in COLUMNS if c.page is not None and (table.is_counted or not c.is_counted))
+    known = {"is_counted": table.is_counted, "is_simulated": table.is_simulated}
+    return tuple(
+        column
+        for column in COLUMNS
+        if column.page is not None and all(there or not getattr(column, name) for name, there in known.items())
+    )
 
 
 def terminal_columns(*, optional: bool) -> tuple[CoreColumn, ...]:
@@ -160,6 +192,11 @@ def _flip_flops(table: CoreTable) -> int:
     return sum(row.synthesized.ff for row in table.rows if row.synthesized is not None)
 
 
+def _percent(rows: Iterable[CoreRow]) -> str:
+    """Return the share of some cores in the changes of all nets."""
+    return f"{sum(row.activity.share for row in rows if row.activity is not None):.1%}"
+
+
 COLUMNS = (
     CoreColumn("operator", "operator", lambda row: row.core.operator, format=CellFormat.TEXT, is_optional=True),
     CoreColumn("fold", "folding", lambda row: folding_in_words(row.core), format=CellFormat.SIZES),
@@ -173,5 +210,6 @@ COLUMNS = (
     CoreColumn(
         None, "flip-flops", lambda row: row.synthesized.ff if row.synthesized else None, _flip_flops, is_counted=True
     ),
+    CoreColumn(None, "activity", lambda row: _percent([row]), lambda table: _percent(table.rows), is_simulated=True),
 )
 """All columns, in their order. A new one is one line here."""

@@ -307,6 +307,25 @@ class Synthesis:
     path_routing_ns: Annotated[float, "delay of the wires on that path, ns"] = 0.0
 
 
+@dataclass(frozen=True)
+class CoreNetActivity:
+    """Activity of one core and of the FIFOs behind it."""
+
+    name: Annotated[str, "name of the node"]
+    nets: Annotated[int, "nets that its cells drive"]
+    toggles_per_cycle: Annotated[float, "nets that change from one cycle to the next, on average"]
+    share: Annotated[float, "part of the changes of all nets of the chip, 0..1"]
+
+
+@dataclass(frozen=True)
+class ChipActivity:
+    """Changes of nets in the simulated netlist at full rate, in a sample of its cycles. It is no energy."""
+
+    nets: Annotated[int, "nets of the chip that cells drive"]
+    toggles_per_cycle: Annotated[float, "nets that change from one cycle to the next, on average"]
+    cores: Annotated[tuple[CoreNetActivity, ...], "the cores, in the order of the design"]
+
+
 @dataclass(frozen=True, repr=False)
 class Report:
     """Report of a build."""
@@ -337,6 +356,9 @@ class Report:
     memories: Annotated[
         tuple[MemorySection, ...], "memories that lie in block RAMs, in the order of the data; empty before synthesis"
     ] = ()
+    activity: Annotated[ChipActivity | None, "changes of nets, core by core; null if the netlist was not simulated"] = (
+        None
+    )
     warnings: Annotated[tuple[str, ...], "warnings that the user should act upon"] = ()
     cached: Annotated[tuple[str, ...], "stages whose result came from the store, made by an earlier identical run"] = ()
     digest: Annotated[str, "SHA-256 of everything the bitstream depends on; empty before assembly"] = ""

@@ -5,6 +5,8 @@ from onnx_hw.report.losses import Loss
 from onnx_hw.report.memory_map import MemorySection
 from onnx_hw.report.model import (
     BoardSection,
+    ChipActivity,
+    CoreNetActivity,
     CoreSection,
     DesignSection,
     Fifo,
@@ -137,6 +139,9 @@ FULL = Report(
     memories=(
         MemorySection("conv2", "weights0", "weight", 1_152, 16, ("core.weights0.block0_0",), 18_432, 18_432),
         MemorySection("", "receiver", "bytes from the host", 0, 0, ("shell.end.receiver.memory.0.0",), 0, 18_432),
+    ),
+    activity=ChipActivity(
+        9_000, 2_400.0, (CoreNetActivity("conv1", 2_000, 600.0, 0.25), CoreNetActivity("conv2", 6_500, 1_740.0, 0.725))
     ),
     warnings=(),
     cached=("synthesize",),

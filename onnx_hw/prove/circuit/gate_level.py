@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from onnx_hw.assemble.elaborate import module_names
 from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
@@ -27,7 +28,7 @@ from onnx_hw.prove.circuit.stalls import SEED
 from onnx_hw.runtime.build_folder import BuildFolder
 
 if TYPE_CHECKING:
-    from onnx_hw_sim.gates.simulator import GateSimulator
+    from onnx_hw_sim.gates.simulator import GateSimulator, ToggleCount
 
 STAGE = "gates"
 _FOUND = "found.json"
@@ -37,9 +38,28 @@ FRAMES_OF_A_RUN = (2, 8)
 
 SECONDS = 30
 
+COMPARED_CYCLES = 256
+"""Cycles of a run, about, in which toggles are counted."""
+
+CYCLES_PER_COMPARED = (4, 16)
+"""Least and most cycles from one of those to the next. Counting costs about a fifth of the time of a cycle."""
+
 
 class NotSimulated(Exception):
     """The netlist cannot be simulated here; the message says why."""
+
+
+@dataclass(frozen=True)
+class NetActivity:
+    """Activity of some nets at full rate, from the first cycle of a run to its last output.
+
+    Attributes:
+        nets: number of nets.
+        toggles: how many of them change from one cycle to the next, on average.
+    """
+
+    nets: int
+    toggles: float
 
 
 @dataclass(frozen=True)
@@ -57,6 +77,7 @@ class GateLevel:
         of_blocks: block RAMs that nothing writes.
         difference: first difference as a sentence, or empty.
         cached: whether all of this was known from an earlier, identical build.
+        activity: activity of the nets by the core whose cells drive them, "" for those outside of all cores.
     """
 
     cells: int
@@ -71,6 +92,7 @@ class GateLevel:
     of_blocks: int = 0
     difference: str = ""
     cached: bool = False
+    activity: Mapping[str, NetActivity] = field(default_factory=dict)
 
     @property
     def agrees(self) -> bool:
@@ -115,7 +137,8 @@ def prove(
     except _Differs:
         return results[0]
     stored = json.loads((made.folder / _FOUND).read_text(encoding="utf-8"))
-    return GateLevel(**{**stored, "cached": made.cached})
+    activity = {core: NetActivity(**nets) for core, nets in stored["activity"].items()}
+    return GateLevel(**{**stored, "cached": made.cached, "activity": activity})
 
 
 class _Differs(Exception):
@@ -147,7 +170,8 @@ def simulate(
         simulator, roms, cells = load(design, chip, netlist)
         bench = GateLevelBench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds))
         progress(f"{cells:,} cells, {bench.frames} frames in {len(bench.starts)} runs")
-        compared = bench.compare(simulator.run(bench.plan(), seed=SEED))
+        count = _toggle_count(design, simulator, bench.full_rate_cycles)
+        compared = bench.compare(simulator.run(bench.plan(), seed=SEED, count=count))
     except (UnmodelledCell, ToolMissing) as why:
         raise NotSimulated(str(why)) from None
     differences = [text for text in (roms.difference, str(compared.difference or "")) if text]
@@ -163,7 +187,25 @@ def simulate(
         roms.weights,
         roms.of_blocks,
         "; ".join(differences),
+        activity={
+            core: NetActivity(len(nets), count.toggles[core] / max(1, count.pairs))
+            for core, nets in count.groups.items()
+        },
     )
+
+
+def _toggle_count(design: Design, simulator: GateSimulator, window: int) -> ToggleCount:
+    """Return what to count: the nets of each core, in the runs at full rate, in about ``COMPARED_CYCLES`` cycles."""
+    from onnx_hw_sim.gates.simulator import ToggleCount
+
+    nodes = {module: node for node, module in module_names(design).items()}
+
+    def core_of(cell: str) -> str:
+        return next((nodes[part] for part in cell.split(".") if part in nodes), "")
+
+    least, most = CYCLES_PER_COMPARED
+    gap = min(most, max(least, window // COMPARED_CYCLES))
+    return ToggleCount(simulator.driven_nets(core_of), GateLevelBench.FULL_RATE, window, gap)
 
 
 def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, RomContents, int]:

@@ -72,6 +72,9 @@ class GateLevelBench:
             ``per_run`` of them, and the first ones again.
     """
 
+    FULL_RATE = 0
+    """Number of the pattern without stalls."""
+
     def __init__(self, design: Design, integers: Mapping[str, np.ndarray], per_run: int) -> None:
         from onnx_hw_sim.gates.simulator import RUNS, Start
 
@@ -102,6 +105,12 @@ class GateLevelBench:
         self.starts = [
             Start(int(resets[k]) if k % 2 else None, k // 2 % len(self.stalls), k % choices) for k in range(RUNS)
         ]
+
+    @property
+    def full_rate_cycles(self) -> int:
+        """Cycles of a run without stalls, from its cycle 0 to its last output."""
+        due = self.due[self.FULL_RATE].values()
+        return max((int(cycles[-1]) for cycles in due if len(cycles)), default=0) + 1
 
     @property
     def frames(self) -> int:

@@ -19,6 +19,7 @@ from onnx_hw.messages.version import __version__
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
+from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.report import model as report
 from onnx_hw.report.collect.design_sections import describe_design
@@ -130,6 +131,20 @@ def describe_synthesis(
         path_logic_ns=routed.logic_ns,
         path_routing_ns=routed.routing_ns,
     )
+
+
+def describe_activity(comparison: GateLevel, design: Design) -> report.ChipActivity | None:
+    """Return the activity of the cores; None where nothing changed in the sampled cycles."""
+    every = comparison.activity
+    total = sum(nets.toggles for nets in every.values())
+    if not total:
+        return None
+    cores = tuple(
+        report.CoreNetActivity(node.name, nets.nets, round(nets.toggles, 3), round(nets.toggles / total, 6))
+        for node in design.network.nodes
+        if (nets := every.get(node.name)) is not None
+    )
+    return report.ChipActivity(sum(nets.nets for nets in every.values()), round(total, 3), cores)
 
 
 USES = {

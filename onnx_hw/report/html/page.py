@@ -132,7 +132,7 @@ def _graph(report: Report, design: DesignSection) -> dict[str, Any]:
 
 def _cores(report: Report, design: DesignSection) -> dict[str, Any]:
     """Return the table of cores and its columns."""
-    table = core_table(design, report.synthesis)
+    table = core_table(design, report.synthesis, report.activity)
     numbers = {core.name: number for number, core in enumerate(design.nodes)}
     return {"cores": table, "core_columns": page_columns(table), "numbers": numbers}
 

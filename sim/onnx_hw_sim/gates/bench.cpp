@@ -36,8 +36,28 @@ struct Sink {
     std::vector<uint8_t> payload[RUNS];
 };
 
+// Nets in groups, whose toggles are counted in pairs of neighbouring cycles of the runs with one pattern of stalls. The
+// distance between two pairs is random, because circuits repeat themselves in all periods.
+struct Watch {
+    std::vector<int32_t> nets;
+    std::vector<int64_t> ends;       // of the groups, in nets
+    std::vector<uint64_t> toggles;   // per group
+    std::vector<Word> before;
+    int64_t window = 0, gap = 1;     // cycles of a run that are watched; mean distance of two pairs
+    int64_t next = 1;                // cycle that is compared with the one before
+    int64_t pairs = 0;               // of all runs together
+    int32_t pattern = 0;
+    uint64_t random_state = 1;
+
+    void schedule(int64_t cycle) {
+        random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+        next = cycle + 1 + int64_t(random_state >> 33) % (2 * gap - 1);
+    }
+};
+
 struct Bench {
     Machine machine;
+    Watch watch;
     int32_t reset = -1;
     std::vector<Run> runs;
     std::vector<Source> sources;
@@ -107,12 +127,41 @@ struct Bench {
         }
     }
 
+    void count_toggles() {
+        if (watch.nets.empty()) return;
+        if (cycle == watch.next) {
+            compare();
+            watch.schedule(cycle);
+        }
+        if (cycle != watch.next - 1) return;
+        for (size_t k = 0; k < watch.nets.size(); k++) watch.before[k] = machine.nets[watch.nets[k]];
+    }
+
+    void compare() {
+        Word in_window = 0;
+        for (int k = 0; k < RUNS; k++) {
+            const int64_t now = cycle - runs[k].start;
+            set(in_window, k, runs[k].pattern == watch.pattern && now > 0 && now < watch.window);
+        }
+        if (!in_window) return;
+        watch.pairs += __builtin_popcountll(in_window);
+        size_t k = 0;
+        for (size_t group = 0; group < watch.ends.size(); group++) {
+            uint64_t count = 0;
+            for (; k < size_t(watch.ends[group]); k++) {
+                count += __builtin_popcountll((machine.nets[watch.nets[k]] ^ watch.before[k]) & in_window);
+            }
+            watch.toggles[group] += count;
+        }
+    }
+
     void step() {
         drive_reset();
         for (Source& source : sources) drive(source);
         for (Sink& sink : sinks) drive(sink);
         machine.settle();
         record();
+        count_toggles();
         machine.clock();
         cycle++;
     }
@@ -230,6 +279,25 @@ void gates_sink(void* handle, const int32_t* payload, int64_t width, int32_t val
 void gates_ready(void* handle, int32_t sink, const uint8_t* trace, int64_t length) {
     bench(handle).sinks[sink].ready.push_back(trace);
     bench(handle).sinks[sink].length.push_back(length);
+}
+
+// Nets, group by group, whose toggles are counted; ``ends`` is where each group ends.
+void gates_watch(void* handle, const int32_t* nets, const int64_t* ends, int64_t groups, int32_t pattern,
+                 int64_t window, int64_t gap) {
+    Watch& watch = bench(handle).watch;
+    watch.ends.assign(ends, ends + groups);
+    watch.nets.assign(nets, nets + (groups ? ends[groups - 1] : 0));
+    watch.before.resize(watch.nets.size());
+    watch.toggles.assign(groups, 0);
+    watch.pattern = pattern;
+    watch.window = window;
+    watch.gap = gap;
+}
+
+int64_t gates_watched(void* handle, uint64_t* toggles) {
+    const Watch& watch = bench(handle).watch;
+    for (size_t group = 0; group < watch.toggles.size(); group++) toggles[group] = watch.toggles[group];
+    return watch.pairs;
 }
 
 void gates_step(void* handle, int64_t cycles) {

@@ -6,8 +6,8 @@ import ctypes
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -68,6 +68,29 @@ class StreamPlan:
     cycles: int
 
 
+@dataclass
+class ToggleCount:
+    """Count of toggles: changes of nets from one cycle to the next.
+
+    The cycles are a sample: about one in ``gap``, in each run with one of the patterns.
+
+    Attributes:
+        groups: nets of the program by the name of their group, as ``GateSimulator.driven_nets`` returns them.
+        pattern: number of the pattern of stalls whose runs are watched.
+        window: cycles from a run's cycle 0 that are watched.
+        gap: mean number of cycles from one compared pair to the next.
+        toggles: result, by group, of all pairs.
+        pairs: result, pairs of cycles that were compared, of all runs.
+    """
+
+    groups: Mapping[str, Sequence[int]]
+    pattern: int
+    window: int
+    gap: int = 1
+    toggles: dict[str, int] = field(default_factory=dict)
+    pairs: int = 0
+
+
 @dataclass(frozen=True)
 class Tokens:
     """Tokens that left by one sink in one run: (n,) cycles, (n, lanes) integers."""
@@ -95,16 +118,34 @@ class GateSimulator:
     ) -> None:
         self.sources, self.sinks, self.reset_cycles = tuple(sources), tuple(sinks), reset_cycles
         self._ports = netlist.ports
-        self.parts = _parts(netlist, models)
+        self.parts, self._drivers = _parts(netlist, models)
         self.program = program(self.parts, [net for name in netlist.inputs for net in netlist.ports[name]])
 
+    def driven_nets(self, group_of: Callable[[str], str]) -> dict[str, list[int]]:
+        """Return the nets that cells drive, by group; nets that the program replaces by others are left out.
+
+        Args:
+            group_of: returns the group of a cell, by its name.
+        """
+        groups: dict[str, list[int]] = {}
+        for net, cell in self._drivers.items():
+            if self.program.place[net] == net:
+                groups.setdefault(group_of(cell), []).append(net)
+        return groups
+
     def run(
-        self, plan: StreamPlan, *, seed: int = 0, progress: Callable[[int, int], None] | None = None
+        self,
+        plan: StreamPlan,
+        *,
+        seed: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+        count: ToggleCount | None = None,
     ) -> list[dict[str, Tokens]]:
         """Return the tokens that left by every sink, for each run.
 
         Args:
             seed: seed of the rubbish.
+            count: toggles to count; its results are set.
             progress: called now and then with the cycles done and the cycles to do.
 
         Raises:
@@ -115,6 +156,8 @@ class GateSimulator:
         try:
             keep = self._load(c, handle, built)
             keep += self._connect(c, handle, plan)
+            if count is not None:
+                _watch(c, handle, count)
             last = max(self._start(c, handle, start) for start in plan.starts)
             done, end = 0, last + plan.cycles
             while done < end:
@@ -123,6 +166,10 @@ class GateSimulator:
                 if progress is not None:
                     progress(min(done, end), end)
             del keep
+            if count is not None:
+                toggles = np.zeros(len(count.groups), dtype=np.uint64)
+                count.pairs = c.gates_watched(handle, toggles.ctypes.data)
+                count.toggles = dict(zip(count.groups, map(int, toggles), strict=True))
             return [
                 {sink.name: self._tokens(c, handle, k, sink, run, plan.cycles) for k, sink in enumerate(self.sinks)}
                 for run in range(RUNS)
@@ -200,14 +247,40 @@ class GateSimulator:
         return Tokens(when[within].copy(), unpack(payload[within], sink.lanes, sink.bits, sink.signed))
 
 
-def _parts(netlist: FlatNetlist, models: Mapping[str, Model]) -> Parts:
+def _watch(c: ctypes.CDLL, handle: int, count: ToggleCount) -> None:
+    nets = np.array([net for nets in count.groups.values() for net in nets], dtype=np.int32)
+    ends = np.cumsum([len(nets) for nets in count.groups.values()], dtype=np.int64)
+    c.gates_watch(handle, nets.ctypes.data, ends.ctypes.data, len(ends), count.pattern, count.window, max(1, count.gap))
+
+
+def _parts(netlist: FlatNetlist, models: Mapping[str, Model]) -> tuple[Parts, dict[int, str]]:
+    """Return the parts of all cells, and the cell that drives each net of the netlist, by its name."""
     parts = Parts(netlist.nets, netlist.ports["clk"][0])
+    drivers: dict[int, str] = {}
     for cell in netlist.cells:
         model = models.get(cell.kind)
         if model is None:
             raise not_modelled(cell, "no model knows this kind of cell")
+        first = _counts(parts)
         model(cell, parts)
-    return parts
+        drivers |= {net: cell.name for net in _driven(parts, first) if net < netlist.nets}
+    return parts, drivers
+
+
+def _counts(parts: Parts) -> tuple[int, ...]:
+    kinds: tuple[Sized, ...] = (parts.tables, parts.flip_flops, parts.products, parts.small, parts.blocks)
+    return tuple(map(len, kinds))
+
+
+def _driven(parts: Parts, first: Sequence[int]) -> Iterator[int]:
+    """Yield the nets that parts drive, from those with the given numbers on."""
+    tables, flip_flops, products, small, blocks = first
+    yield from (part.out for part in parts.tables[tables:])
+    yield from (part.out for part in parts.flip_flops[flip_flops:])
+    ports = (port for block in parts.blocks[blocks:] for port in block.ports)
+    words = [part.out for part in parts.products[products:]] + [part.out for part in parts.small[small:]]
+    for word in (*words, *(port.out for port in ports)):
+        yield from (net for net in word if net is not None)
 
 
 def _array(address: int | None, size: int) -> np.ndarray:
@@ -268,6 +341,8 @@ def _declared(c: ctypes.CDLL) -> ctypes.CDLL:
         "offers": (None, [pointer, i32, pointer]),
         "sink": (None, [pointer, pointer, i64, i32, i32]),
         "ready": (None, [pointer, i32, pointer, i64]),
+        "watch": (None, [pointer, pointer, pointer, i64, i32, i64, i64]),
+        "watched": (i64, [pointer, pointer]),
         "step": (None, [pointer, i64]),
         "transfers": (i64, [pointer, i32, i32]),
         "cycles_of": (pointer, [pointer, i32, i32]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.prove.circuit import gate_level
 from onnx_hw.prove.circuit.gate_level import GateLevel, NotSimulated
+from onnx_hw.report.collect.sections import describe_activity
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_tools import tools
 from support.design_bench import random_frames
@@ -75,6 +76,12 @@ def test_a_sound_netlist_agrees(chip: Chip, tmp_path: Path) -> None:
     assert found.runs == 64 and found.frames >= 128
     assert found.values == found.frames * 72 and found.tokens >= found.values
     assert (found.blocks, found.of_blocks, found.weights) == (1, 1, 18 * 18)
+    core = found.activity["node"]
+    assert 50 < core.toggles < core.nets / 2
+    assert describe_activity(replace(found, activity={}), chip.design) is None
+    activity = describe_activity(found, chip.design)
+    assert activity is not None and [each.name for each in activity.cores] == ["node"]
+    assert activity.cores[0].share == pytest.approx(core.toggles / sum(a.toggles for a in found.activity.values()))
 
 
 def test_faults_are_caught(chip: Chip, tmp_path: Path) -> None:
