@@ -93,7 +93,10 @@ class Sketched:
         return path
 
 
-TWO_TENSORS = {("", "MatMul"), ("", "MatMulInteger"), (MICROSOFT, "FusedMatMul")}
+TWO_TENSORS = {
+    *(("", name) for name in ("MatMul", "MatMulInteger", "Gemm")),
+    *((MICROSOFT, name) for name in ("FusedMatMul", "FusedGemm")),
+}
 """What is built where neither operand is constant."""
 
 

@@ -100,10 +100,10 @@ class Composer:
         self._indexed = min(self._indexed, before)
         for k in range(before, len(self.nodes)):  # messages name the node of the file
             self.nodes[k] = replace(self.nodes[k], where=node.where)
-        if sum(inner.op_type == node.op_type for inner in self.nodes[before:]) == 1:
-            for k in range(before, len(self.nodes)):
-                if self.nodes[k].op_type == node.op_type:
-                    self.nodes[k] = replace(self.nodes[k], name=node.label)
+        same = [k for k in range(before, len(self.nodes)) if self.nodes[k].op_type == node.op_type]
+        products = [k for k in range(before, len(self.nodes)) if is_product(self.nodes[k])]
+        for k in (same if len(same) == 1 else products)[:1]:
+            self.nodes[k] = replace(self.nodes[k], name=node.label)
 
     # ---- facts about values ---------------------------------------------------------------------------------------
 
