@@ -10,7 +10,8 @@ QuantizeLinear and a DequantizeLinear behind each of them. They are:
 * Every sum or product of two tensors, and every Concat that leads to a product, but behind a Relu or Clip.
 * Every function of such integers that leads to a product, however many nodes compute it (x · Sigmoid(x) are two): it
   becomes one table. A function that only leads to an output stays on the host, in floats.
-* Nothing else: a maximum or a data movement keeps integers and scale; so does a positive factor.
+* Nothing else: a maximum or a data movement keeps integers and scale; so does a positive factor. Nothing either of
+  what follows from an operator that never becomes hardware: the host computes it in floats.
 
 The results of a product that lead to no further product, average or sum of two tensors need no integers of few bits:
 unless the user asks for int8, accumulators leave the hardware, and these lose nothing.
@@ -23,6 +24,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from onnx_hw.lower.builder import INTEGER_TYPES
+from onnx_hw.lower.ops import lowering_of
 from onnx_hw.onnx.canonicalize.cast_to_float32 import OTHER_FLOATS
 from onnx_hw.onnx.graph.dependencies import readers_of
 from onnx_hw.onnx.graph.model import Graph, Model, Node
@@ -54,6 +56,23 @@ def _effect(node: Node) -> Effect | None:
 def _changes_integers(node: Node) -> bool:
     """Say whether integers go in and other ones come out."""
     return _effect(node) not in SCALE_EFFECTS | {None, Effect.PICKS}
+
+
+def _without_tail(nodes: Sequence[Node], graph: Graph) -> list[Node]:
+    """Return the nodes but those that the host must compute behind the hardware: operators without a lowering that lead
+    to no product, and all that depend on them.
+    """
+    before_products: set[str] = set()
+    for node in reversed(nodes):
+        if _effect(node) is Effect.SUMS or not before_products.isdisjoint(node.outputs):
+            before_products.update(node.inputs)
+    tail: set[str] = set()
+    for node in nodes:
+        data = [name for name in node.inputs if name and name not in graph.constants]
+        begins = data and lowering_of(node) is None and before_products.isdisjoint(node.outputs)
+        if begins or not tail.isdisjoint(data):
+            tail.update(name for name in node.outputs if name)
+    return [node for node in nodes if tail.isdisjoint(node.outputs)]
 
 
 def _is_elementwise(node: Node) -> bool:
@@ -88,7 +107,7 @@ class _Choice:
 
     def __init__(self, model: Model, head: Collection[str]) -> None:
         graph = model.graph
-        nodes = [node for node in graph.nodes if not any(name in head for name in node.outputs)]
+        nodes = _without_tail([node for node in graph.nodes if not any(name in head for name in node.outputs)], graph)
         stored = [node for node in graph.nodes if _is_stored_constant(node, graph.constants)]
         self.constants = {**graph.constants, **evaluate(graph, {}, [node.outputs[0] for node in stored])}
         self.outputs = {value.name for value in graph.outputs}

@@ -126,10 +126,13 @@ def test_constants_behind_a_sum_and_an_input(tmp_path: Path) -> None:
 
 
 def test_a_sum_on_the_host_stays_float(tmp_path: Path) -> None:
+    """The host's operators read the whole sums of the product: nothing behind it needs few bits."""
     sketch = Sketch()
     x = sketch.node("Conv", "x", sketch.constant(np.ones((2, 1, 1, 1), dtype=np.float32)))
     y = sketch.node("Add", sketch.node("Softmax", x, axis=1), sketch.node("Sin", x))
     model = flow.read(sketch.write(tmp_path / "m.onnx", [1, 1, 3, 3], y))
     frames = {"x": np.random.default_rng(0).uniform(-1, 1, (4, 1, 1, 3, 3)).astype(np.float32)}
     network = flow.quantize(model, frames)
-    assert [node.op_type for node in network.tail.graph.nodes] == ["DequantizeLinear", "Softmax", "Sin", "Add"]
+    behind = [node.op_type for node in network.tail.graph.nodes]
+    assert {"Softmax", "Sin", "Add"} < set(behind) and behind[-1] == "Add" and "DequantizeLinear" not in behind
+    assert sqnr(outputs(model, frames), golden.run(network, frames)[y]) > 35
