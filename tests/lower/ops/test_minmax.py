@@ -13,8 +13,6 @@ from lower.test_lowering_exactness import fresh_file_each_time
 from onnx_hw import flow
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
-from onnx_hw.lower.lower_model import import_model
-from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from support.onnx_oracle import assert_agrees, assert_circuit_agrees, write
 from support.qdq_models import Sketch
@@ -98,13 +96,13 @@ def test_of_a_float_model(kind: str, tmp_path: Path) -> None:
     assert_circuit_agrees(network)
 
 
-def test_what_is_not_built_is_said(tmp_path: Path) -> None:
+def test_tensors_and_a_constant(tmp_path: Path) -> None:
+    """A node of its own takes the constant."""
     s = Sketch()
     parts = [s.through_integers(name, 0.1, 0) for name in "xz"]
     y = s.node("Max", *parts, s.constant(np.float32(0.5)))
     path = write(s, tmp_path / "m.onnx", {"x": [1, 3, 4, 4], "z": [1, 3, 4, 4]}, s.through_integers(y, 0.1, 0))
-    with pytest.raises(UserError, match="several tensors and a constant"):
-        import_model(flow.read(path))
+    assert_circuit_agrees(assert_agrees(path, 0.1))
 
 
 @pytest.mark.parametrize("axes", [[2, 3], [1, 2, 3]])

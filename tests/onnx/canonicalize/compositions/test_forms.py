@@ -150,6 +150,7 @@ def test_every_composition_has_a_form() -> None:
         "Scatter",
         "Cast",
         "Where",
+        "Resize",
     }
     elsewhere |= {"Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal", "And", "Or", "Xor", "Not"}
     assert set(COMPOSITIONS) <= names | elsewhere
