@@ -23,6 +23,7 @@ from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.pins import PadStream, constraints, place
 from onnx_hw_tools import tools
 from support.fixture_paths import EXAMPLES
+from support.small_model import small_model
 
 ALL = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
 OTHERS = [board.name for board in ALL if isinstance(board, BareChip) and board.family.folder != "ecp5"]
@@ -75,10 +76,13 @@ def foreseen(design: Design, board: Board, made: Cells) -> Cells:
 
 @pytest.mark.slow(minutes=1)
 @pytest.mark.parametrize("name", ["ulx3s", "tang_nano_9k"])
-def test_digits_are_routed_with_their_link(name: str, tmp_path: Path) -> None:
-    """On a board of each family, fast enough for its clock; the next test does the whole build on the third."""
+def test_a_small_network_is_routed_with_its_link(name: str, tmp_path: Path) -> None:
+    """On a board of each family, fast enough for its clock; the next test does the whole build of digits on the third.
+
+    ``benchmarks/build_models.py --until pack --board ulx3s`` and so on for digits.
+    """
     board = with_tools(name)
-    design = flow.schedule(flow.quantize(flow.read(EXAMPLES / "digits" / "digits.onnx")), name)
+    design = flow.schedule(flow.quantize(flow.read(small_model(tmp_path / "small.onnx"))), name)
     with opened(tmp_path / "out") as folder:
         netlist = flow.assemble(design)
         synthesized = flow.synthesize(netlist, folder)
