@@ -1,9 +1,11 @@
 """MatMul: ``result[pixel] = weights · operand[pixel]``, integers, exact; also the arithmetic of a convolution.
 
-The weights are constants in a memory, or a tensor that comes frame by frame. Either way the circuit reads words, in an
-order that ``weight_words`` states; words that come are kept in a buffer between their writer and the multipliers. A
-buffer that holds all of a frame's weights takes them once. A smaller one takes them anew for each beat of vectors, and
-gives a group of results' weights back as soon as they have been used.
+The weights are constants in a memory, or a tensor that comes frame by frame: a matrix, or a stack of them. Either way
+the circuit reads words, in an order that ``weight_words`` states; words that come are kept in a buffer between their
+writer and the multipliers. A buffer that holds all weights of a matrix takes them once. A smaller one takes them anew
+for each beat of vectors, and gives a group of results' weights back as soon as they have been used.
+
+Each matrix of a stack meets vectors of its own, as if it came with a frame of its own: the circuit is the same.
 """
 
 from __future__ import annotations
@@ -18,20 +20,14 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence, LoopTurns
 from onnx_hw.ops.demand.blocks import (
-    accumulator,
-    copied,
     counted,
     decoded,
     delayed,
     engine,
-    memories,
-    memory_parts,
-    memory_reach,
-    position,
-    shared_buffer,
     unlike,
     weights,
 )
+from onnx_hw.ops.demand.matmul import dot_demand, vectors_demand, weight_buffer_demand
 from onnx_hw.ops.demand.soft_multipliers import MULTIPLIER_BITS, known_products_demand, multiplier_for, product_demand
 from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.operator import Component, Operator, pixels_beside
@@ -41,7 +37,7 @@ from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_vectors
-from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Memory, Multiplexer, Register, Shared
+from onnx_hw_boards.demand import Demand, Shared
 
 EXACT_IN_FLOAT64 = 1 << 53
 
@@ -75,10 +71,11 @@ class MatMul(Operator[MatMulFolding]):
     """A matrix times the vector of each pixel.
 
     Attributes:
-        weights: (outputs, inputs) int64; or a tensor [1, outputs, inputs], whose pixel r holds the weights of result r.
+        weights: (outputs, inputs) int64; or a tensor [stack, outputs, inputs], whose column r holds the weights of
+            result r. The rows of the operand are divided evenly among the matrices of the stack, in order.
         groups: of the convolution this is the arithmetic of: of the products only one in ``groups`` counts as useful.
-        capacity: groups of results whose dynamic weights the buffer holds; None for those of a frame and one more,
-            for the next frame.
+        capacity: groups of results whose dynamic weights the buffer holds; None for those of a matrix and one more,
+            for the next matrix.
     """
 
     operand: Tensor
@@ -92,8 +89,10 @@ class MatMul(Operator[MatMulFolding]):
         expected = f"{self.operand.channels}) for {self.operand!r}"
         shape = self.weights.shape
         if isinstance(self.weights, Tensor):
-            if shape != (1, shape[1], self.operand.channels):
-                raise ValueError(f"weights must be (1, outputs, {expected}, not {shape}")
+            if shape[2] != self.operand.channels:
+                raise ValueError(f"weights must be (stack, outputs, {expected}, not {shape}")
+            if self.operand.shape[0] % shape[0]:
+                raise ValueError(f"the rows of {self.operand!r} cannot be divided among {shape[0]} matrices")
             if self.capacity is not None and self.capacity < 1:
                 raise ValueError(f"a buffer must hold the weights of at least one group, not of {self.capacity}")
             return
@@ -104,11 +103,16 @@ class MatMul(Operator[MatMulFolding]):
 
     @cached_property
     def matrix(self) -> Tensor:
-        """The weights' type, [1, outputs, inputs]."""
+        """The weights' type, [stack, outputs, inputs]."""
         if isinstance(self.weights, Tensor):
             return self.weights
         low, high = int(self.weights.min()), int(self.weights.max())
         return Tensor((1, *self.weights.shape), Int.holding(min(low, 0), max(high, 0)), low, high)
+
+    @property
+    def stack(self) -> int:
+        """Matrices per frame."""
+        return self.matrix.shape[0]
 
     @property
     def weight_type(self) -> Int:
@@ -154,7 +158,7 @@ class MatMul(Operator[MatMulFolding]):
         """Multiply in float64, which has a fast product and is exact: every partial sum stays below 2^53."""
         vectors, largest = arrays[0], max(map(abs, self.operand.range))
         if isinstance(self.weights, Tensor):
-            weights = arrays[1][:, 0]  # (frames, outputs, inputs)
+            weights = arrays[1].reshape(-1, *self.weights.shape[1:])  # (frames · stack, outputs, inputs)
             bound = largest * max(map(abs, self.weights.range)) * self.operand.channels
         else:
             weights = self.weights[None]
@@ -165,16 +169,23 @@ class MatMul(Operator[MatMulFolding]):
         return (product.astype(np.int64).reshape(*vectors.shape[:-1], -1),)
 
     def reordered(self, port: str, order: Permutation) -> tuple[MatMul, dict[str, Permutation]] | None:
-        """Return the reordered operator: weights and whole pixels change places; dynamic weights, in both orders."""
-        _, outputs, inputs = self.matrix.shape
+        """Return the reordered operator: weights and whole pixels change places; dynamic weights, in both orders.
+
+        The matrices of a stack keep their places, and so do the vectors and the results of each of them.
+        """
+        stack, outputs, inputs = self.matrix.shape
         count = outputs if port == "o" else inputs
         pixels, channels = order.pixels(count), order.channels(np.arange(count))
         if pixels is None or channels is None or (port == "w" and order.shape != self.matrix.shape):
             return None
         height, width = self.operand.shape[:2] if port == "w" else order.shape[:2]
+        if height % stack or not _stays_in_matrix(pixels, stack):
+            return None
         whole, columns, rows = np.arange(height * width), np.arange(inputs), np.arange(outputs)
         if port == "w":
-            columns, rows = channels, pixels
+            columns, rows = channels, pixels[:outputs]
+            if (pixels.reshape(stack, outputs) - outputs * np.arange(stack)[:, None] != rows).any():
+                return None
         elif port == "i":
             whole, columns = pixels, channels
         else:
@@ -182,7 +193,8 @@ class MatMul(Operator[MatMulFolding]):
         operand, weights = replace(self.operand, shape=(height, width, inputs)), self.weights
         orders = {"i": of_pixels((height, width), whole, columns), "o": of_pixels((height, width), whole, rows)}
         if self.has_dynamic_weights:
-            orders["w"] = of_pixels((1, outputs), rows, columns)
+            every = rows + outputs * np.arange(stack)[:, None]
+            orders["w"] = of_pixels((stack, outputs), every.reshape(-1), columns)
         else:
             assert isinstance(weights, np.ndarray)
             weights = weights[rows][:, columns]
@@ -192,7 +204,7 @@ class MatMul(Operator[MatMulFolding]):
 
     @property
     def macs(self) -> int:
-        return self.operand.pixels * self.matrix.size // self.groups
+        return self.operand.pixels * self.matrix.size // (self.stack * self.groups)
 
     def input_orders(self, folding: MatMulFolding) -> tuple[Order, ...]:
         vectors = folding.input_order(self.operand)
@@ -213,6 +225,8 @@ class MatMul(Operator[MatMulFolding]):
     def illegal(self, folding: MatMulFolding) -> str:
         if self.is_wide and not folding.in_logic:
             return f'multiplier must be "logic" here: operands have more than {MULTIPLIER_BITS} bits'
+        if self.stack > 1 and self.tiles(folding) > 1 and not self.held(folding):
+            return f"the buffer must hold {self.turns(folding)[0]} groups here, those of a matrix of the stack"
         return super().illegal(folding)
 
     def turns(self, folding: MatMulFolding) -> tuple[int, int]:
@@ -224,14 +238,14 @@ class MatMul(Operator[MatMulFolding]):
         weights of every result and input.
 
         Results outside, inputs inside. A tile is a beat of pixels here; the order of constants is that of one
-        tile, and so is that of weights that the buffer holds to the last tile.
+        tile, and so is that of weights that the buffer holds to the last tile. One matrix of a stack after the other.
         """
         tiles = 1 if self.held(folding) else self.tiles(folding)
         return Order(self.matrix, folding.in_lanes, min(folding.out_lanes, self.matrix.shape[1]), times=tiles)
 
     def tiles(self, folding: MatMulFolding) -> int:
-        """Return the tiles of a frame: its beats of pixels."""
-        return folding.input_order(self.operand).pixel_groups
+        """Return the tiles of a matrix: the beats of pixels that it meets."""
+        return folding.input_order(self.operand).pixel_groups // self.stack
 
     def held(self, folding: MatMulFolding) -> bool:
         """Return whether all weights stay until the last tile."""
@@ -284,11 +298,19 @@ class MatMul(Operator[MatMulFolding]):
         if not self.has_dynamic_weights:
             return Schedule((engine,))
         words = self.weight_words(folding).beats
-        every, last_tile = AffineSequence.every(words), engine.operations - words
-        given_back = LoopTurns(last_tile + beats - 1, words // beats, beats, np.zeros(beats, dtype=np.int64))
+        waits = every = AffineSequence.every(words)
+        last_tile = engine.operations - words
+        if self.stack == 1 or not last_tile:
+            turn = LoopTurns(last_tile + beats - 1, words // beats, beats, np.zeros(beats, dtype=np.int64))
+            given_back = AffineSequence((turn,))
+        else:
+            matrices = np.arange(self.stack) * (engine.operations // self.stack)
+            index = np.arange(words // self.stack)
+            waits = AffineSequence.rows(matrices, index)
+            given_back = AffineSequence.rows(matrices, (last_tile // self.stack + index) // beats * beats + beats - 1)
         writer = Engine("weights", words, 0, pops={"w": every})
         capacity = self.stored_groups(folding) * beats
-        buffer = SharedBuffer("weights", "matmul", capacity, every, every, AffineSequence((given_back,)), "the weights")
+        buffer = SharedBuffer("weights", "matmul", capacity, waits, every, given_back, "the weights")
         return Schedule((writer, engine), (buffer,))
 
     def lanes(self, folding: MatMulFolding) -> int:
@@ -351,100 +373,56 @@ class MatMul(Operator[MatMulFolding]):
 
     def __repr__(self) -> str:
         _, outputs, inputs = self.matrix.shape
-        return f"MatMul {inputs}→{outputs}" + (" of two tensors" if self.has_dynamic_weights else "")
+        stacked = f", {self.stack} matrices" if self.stack > 1 else ""
+        return f"MatMul {inputs}→{outputs}" + (f" of two tensors{stacked}" if self.has_dynamic_weights else "")
+
+
+def _stays_in_matrix(pixels: np.ndarray, stack: int) -> bool:
+    """Return whether each of the parts of equal length, one for each matrix, keeps its own pixels."""
+    part = np.arange(pixels.size) // (pixels.size // stack)
+    return bool((pixels // (pixels.size // stack) == part).all())
 
 
 # ---- demand ----------------------------------------------------------------------------------------------------------
-
-
-RESULTS_PER_VECTOR_COPY = 4
-"""Results that take their vector from the same copy of it."""
 
 
 def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
     """Return the demand of the whole core."""
     groups, beats = operator.turns(folding)
     results, latency = folding.out_lanes * folding.pixels, operator.latency(folding)
-    loops = (
-        *((operator.tiles(folding) if operator.held(folding) else 1,) if operator.has_dynamic_weights else ()),
-        groups,
-        beats,
-    )
-    index = counted(groups) + counted(beats)
+    tiles = operator.tiles(folding) if operator.held(folding) else 1
+    operand, weight = operator.operand.dtype, operator.weight_type
+    loops = (*((tiles,) if operator.has_dynamic_weights else ()), groups, beats)
     demand = engine(loops, conditions=int(operator.has_dynamic_weights), some_pop=groups > 1, some_push=beats > 1)
     demand += decoded((0, 1) if beats > 1 else (0,), counted(beats))
     demand += delayed(1, 3 * latency - 4) + delayed(2, 1).copied(results)
-    demand += _vectors(operator, folding, index)
+    width = folding.in_lanes * folding.pixels * operand.bits
+    demand += vectors_demand(width, groups, beats, folding.out_lanes)
     lanes = folding.in_lanes * folding.out_lanes
     if operator.has_dynamic_weights:
-        demand += _buffer(operator, folding)
+        demand += weight_buffer_demand(
+            weight,
+            lanes=operator.weight_words(folding).width,
+            in_lanes=folding.in_lanes,
+            words=groups * beats,
+            beats=beats,
+            capacity=operator.stored_groups(folding) * beats,
+            tiles=tiles,
+            is_ragged=beats * folding.in_lanes > operator.operand.channels,
+        )
     else:
-        demand += weights(operator.weight_type.bits, lanes, groups * beats, waits=1)
-    operand, weight = operator.operand.dtype, operator.weight_type
+        demand += weights(weight.bits, lanes, groups * beats, waits=1)
     if folding.in_logic and not operator.has_dynamic_weights and groups * beats == 1:
         demand += folding.pixels * known_products_demand(operand.bits, operator.constants)
     else:
         demand += products(operator, folding)
     if not folding.in_logic:
         taken = lanes * weight.bits if operator.has_dynamic_weights else unlike(lanes * weight.bits, groups * beats)
-        fresh = folding.in_lanes * folding.pixels * operand.bits + taken
-        demand += Demand.of(Shared(lanes * folding.pixels * (operand.bits + weight.bits) - fresh))
-    return demand + results * _dot(operator, folding)
+        demand += Demand.of(Shared(lanes * folding.pixels * (operand.bits + weight.bits) - width - taken))
+    return demand + results * dot_demand(operand, weight, operator.results()[0].dtype, folding.in_lanes)
 
 
 def products(operator: MatMul, folding: MatMulFolding) -> Demand:
     """Return the demand of products of unknown numbers."""
     one = product_demand(operator.operand.dtype, operator.weight_type, in_logic=folding.in_logic)
     return operator.lanes(folding) * one
-
-
-def _vectors(operator: MatMul, folding: MatMulFolding, index: int) -> Demand:
-    """Return the demand of a beat of vectors, fresh or replayed, and its copies."""
-    groups, beats = operator.turns(folding)
-    width = folding.in_lanes * folding.pixels * operator.operand.dtype.bits
-    copies = delayed(width, 1).copied(-(-folding.out_lanes // RESULTS_PER_VECTOR_COPY))
-    if groups == 1:
-        return delayed(width, 4) + copies
-    demand = delayed(counted(beats), 1) + memories(width, max(2, beats)) + Demand.of(LogicFunction(2))
-    demand += delayed((1 + counted(beats)) * memory_parts(width, beats), 1)
-    demand += decoded((0, 1), index) + delayed(1, 2) + copied(1, width)
-    return demand + delayed(width, 5) + Demand.of(Multiplexer(2, width)) + copies
-
-
-def _dot(operator: MatMul, folding: MatMulFolding) -> Demand:
-    """Return the demand of one result: a register behind each product, an adder tree and an accumulator."""
-    operand, weight, result_bits = (
-        operator.operand.dtype.bits,
-        operator.weight_type.bits,
-        operator.results()[0].dtype.bits,
-    )
-    demand = delayed(folding.in_lanes * (operand + weight), 1)
-    terms = [min(operand + weight, result_bits)] * folding.in_lanes
-    while len(terms) > 1:
-        sums = [min(max(pair) + 1, result_bits) for pair in zip(terms[::2], terms[1::2], strict=False)]
-        demand += Demand(tuple((part, 1) for bits in sums for part in (Adder(bits), Register(bits))))
-        rest = terms[len(terms) & ~1 :]
-        demand += delayed(sum(rest), 1)
-        terms = sums + rest
-    return demand + accumulator(result_bits)
-
-
-def _buffer(operator: MatMul, folding: MatMulFolding) -> Demand:
-    """Return the demand of the buffer of dynamic weights, and of the engine that takes them."""
-    groups, beats = operator.turns(folding)
-    words, depth = groups * beats, operator.stored_groups(folding) * beats
-    width = operator.weight_words(folding).width * operator.weight_type.bits
-    tiles = operator.tiles(folding) if operator.held(folding) else 1
-    address = counted(depth)
-    demand = engine((beats,), conditions=1) + shared_buffer(depth + words + 1, (1, 1 - words), (0, beats))
-    demand += 2 * position(depth) + delayed(2 * address, 1) + delayed(1, 1) + delayed(2 * width, 1)
-    demand += 2 * decoded((0, 1) if words > 1 else (0,), counted(words))
-    if beats * folding.in_lanes > operator.operand.channels:
-        demand += delayed(1, 2) + Demand.of(LogicFunction(2, width // folding.in_lanes))
-    if tiles > 1 and words > 1:
-        demand += 2 * Demand.of(Adder(address), Multiplexer(2, address))
-    step = max(1, memory_reach(depth) // operator.weight_type.bits) * operator.weight_type.bits
-    for first in range(0, width, step):
-        part = min(step, width - first)
-        demand += delayed(1 + 2 * address, 1) + Demand.of(Memory(part, max(2, depth))) + delayed(2 * part, 1)
-    return demand

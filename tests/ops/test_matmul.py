@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
@@ -41,10 +42,16 @@ def matmuls(draw: st.DrawFn) -> tuple[MatMul, Folding]:
 
 @st.composite
 def matmuls_of_two(draw: st.DrawFn) -> tuple[MatMul, Folding]:
-    """Weights that come, once a frame or for every beat of pixels; a buffer for one group of results to one for all."""
+    """Weights that come, once a matrix or for every beat of pixels; a buffer for one group of results to one for all.
+
+    Every other draw has one matrix a frame; a buffer of less than a matrix of a stack is legal for one beat of pixels.
+    """
     operand, outputs, dtype = draw(tensors(9)), draw(st.integers(1, 7)), draw(types)
+    stack = draw(st.sampled_from([1, 1, 2, 3]))
+    height, width, channels = operand.shape
+    operand = replace(operand, shape=(height * stack, width, channels))
     low, high = sorted(draw(st.tuples(*[st.integers(dtype.min, dtype.max)] * 2)))
-    weights = Tensor((1, outputs, operand.channels), dtype, *draw(st.sampled_from([(None, None), (low, high)])))
+    weights = Tensor((stack, outputs, channels), dtype, *draw(st.sampled_from([(None, None), (low, high)])))
     folding = MatMulFolding(
         draw(lane_counts(operand.channels)),
         draw(lane_counts(outputs)),
@@ -52,8 +59,9 @@ def matmuls_of_two(draw: st.DrawFn) -> tuple[MatMul, Folding]:
         1,
         draw(multipliers),
     )
-    capacity = draw(st.one_of(st.none(), st.sampled_from([1, 2]), st.integers(1, 9)))
-    return MatMul(operand, weights, capacity=capacity), folding
+    matmul = MatMul(operand, weights, capacity=draw(st.one_of(st.none(), st.sampled_from([1, 2]), st.integers(1, 9))))
+    assume(not matmul.illegal(folding))
+    return matmul, folding
 
 
 def random_matmul(draw: Random) -> Operator:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul, MatMulFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.prove.circuit.run_comparison import Run
@@ -58,6 +59,23 @@ def test_two_groups_are_full_rate_and_so_is_all_and_one_more(shape: tuple[int, i
         assert prove(alone(operator, at, 20), frames=4, stalls=False).interval_cycles == operator.cycles(at)
 
 
+@pytest.mark.parametrize("folding", [(2, 3), (5, 2, 3), (5, 7), (4, 7, 2)])
+def test_a_stack_is_full_rate(folding: tuple[int, ...]) -> None:
+    """The next matrix comes while the vectors of the one before are multiplied."""
+    operator, at = MatMul(Tensor((6, 3, 5), Int(5)), Tensor((3, 7, 5), Int(4))), MatMulFolding(*folding)
+    assert operator.macs == 6 * 3 * 7 * 5
+    run = prove(alone(operator, at, 20), frames=4, stalls=False)
+    assert_proven(run)
+    assert run.interval_cycles == operator.cycles(at)
+
+
+def test_one_matrix_a_row_may_come_group_by_group() -> None:
+    """Nothing is read again, so that a buffer of one group is enough."""
+    operator, folding = MatMul(Tensor((3, 2, 5), Int(5)), Tensor((3, 7, 5), Int(4)), capacity=1), MatMulFolding(2, 3, 2)
+    assert_proven(prove(alone(operator, folding, 6), frames=3, stalls=True))
+    assert operator.illegal(MatMulFolding(2, 3)) == "the buffer must hold 3 groups here, those of a matrix of the stack"
+
+
 def test_one_group_waits_for_its_successor() -> None:
     """The words of a group come only when the one before has been used: a cycle of waiting a group, no more."""
     operator, folding = MatMul(VECTORS, MATRIX, capacity=1), MatMulFolding(2, 3)
@@ -71,34 +89,37 @@ def test_one_group_waits_for_its_successor() -> None:
 def test_words_of_a_frame(drawn: tuple[MatMul, MatMulFolding]) -> None:
     """For each beat of pixels, or once where all of them are kept: each group, each beat, results outside."""
     matmul, folding = drawn
-    _, outputs, inputs = matmul.weights.shape
-    numbers, rows = np.arange(1, outputs * inputs + 1).reshape(outputs, inputs), min(folding.out_lanes, outputs)
+    stack, outputs, inputs = matmul.weights.shape
+    numbers, rows = np.arange(1, stack * outputs * inputs + 1).reshape(1, stack, outputs, inputs), folding.out_lanes
     expected = [
         [
-            int(numbers[row, k]) if row < outputs and k < inputs else 0
-            for row in range(first, first + rows)
+            int(numbers[0, matrix, row, k]) if row < outputs and k < inputs else 0
+            for row in range(first, first + min(rows, outputs))
             for k in range(beat, beat + folding.in_lanes)
         ]
+        for matrix in range(stack)
         for first in range(0, outputs, rows)
         for beat in range(0, inputs, folding.in_lanes)
     ]
     height, width, _ = matmul.operand.shape
     kept = matmul.capacity is None or matmul.capacity >= -(-outputs // rows)
-    again = 1 if kept else height * -(-width // folding.pixels)
-    assert matmul.input_orders(folding)[1].to_beats(numbers[None, None]).tolist() == expected * again
+    again = 1 if kept else height // stack * -(-width // folding.pixels)
+    assert stack == 1 or again == 1
+    assert matmul.input_orders(folding)[1].to_beats(numbers).tolist() == expected * again
 
 
 @many
 @given(matmuls_of_two(), st.integers(0, 99))
 def test_golden_is_the_definition(drawn: tuple[MatMul, MatMulFolding], seed: int) -> None:
-    """Each frame with its own weights."""
+    """Each frame, and each part of it, with its own weights."""
     matmul, folding = drawn
     values = random_frames(alone(matmul, folding, 4), 2, seed)
     x, w = values["i"], values["w"]
     expected = [
-        [sum(map(int.__mul__, v.tolist(), row.tolist())) for row in w[frame, 0]]
+        [sum(map(int.__mul__, v.tolist(), row.tolist())) for row in w[frame, matrix]]
         for frame in range(2)
-        for v in x[frame].reshape(-1, x.shape[-1])
+        for matrix, vectors in enumerate(x[frame].reshape(w.shape[1], -1, x.shape[-1]))
+        for v in vectors
     ]
     (found,) = matmul.golden(x, w)
     assert found.reshape(-1, matmul.weights.shape[1]).tolist() == expected
@@ -151,8 +172,8 @@ def test_the_bound_of_the_accumulator_is_reached() -> None:
 @pytest.mark.parametrize(
     ("weights", "capacity", "told"),
     [
-        (Tensor((1, 7, 4), Int(4)), None, r"weights must be \(1, outputs, 5\) for i5\[2,3,5\], not \(1, 7, 4\)"),
-        (Tensor((7, 1, 5), Int(4)), None, r"not \(7, 1, 5\)"),
+        (Tensor((1, 7, 4), Int(4)), None, r"weights must be \(stack, outputs, 5\) for i5\[2,3,5\], not \(1, 7, 4\)"),
+        (Tensor((7, 1, 5), Int(4)), None, r"rows of i5\[2,3,5\] cannot be divided among 7 matrices"),
         (MATRIX, 0, "at least one group, not of 0"),
         (np.ones((7, 5), dtype=np.int64), 2, "constant ones are there"),
     ],
@@ -171,6 +192,7 @@ OPERATORS = {
     "two groups": MatMul(ROW, MATRIX, capacity=2),
     "all": MatMul(ROW, MATRIX),
     "no more than all": MatMul(ROW, MATRIX, capacity=3),
+    "a stack": MatMul(Tensor((4, 1, 5), Int(5)), Tensor((2, 7, 5), Int(4))),
 }
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -222,6 +244,18 @@ def words_run_the_other_way(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def second_matrix_is_needed_early(patch: pytest.MonkeyPatch) -> None:
+    """The law has the reader wait for the words of all matrices before the first one has been read again."""
+    original = MatMul.schedule
+
+    def schedule(self: MatMul, folding: MatMulFolding) -> Any:
+        made = original(self, folding)
+        (buffer,) = made.buffers
+        return replace(made, buffers=(replace(buffer, waits=AffineSequence.every(len(buffer.waits))),))
+
+    patch.setattr(MatMul, "schedule", schedule)
+
+
 def law(**constants: int) -> Patch:
     return lambda patch: [patch.setattr(constraints, name, value) for name, value in constants.items()] and None  # type: ignore[return-value]
 
@@ -239,7 +273,7 @@ def given_back(patch: pytest.MonkeyPatch) -> None:
 
 
 ALL = tuple(OPERATORS)
-KEPT, PASSING = ("all", "no more than all"), ("one group", "two groups")
+KEPT, PASSING = ("all", "no more than all", "a stack"), ("one group", "two groups")
 FAULTS: list[tuple[str, Patch, tuple[str, ...]]] = [
     ("what lies beyond the inputs is multiplied", buffer_with(_masked_word=with_rubbish), ALL),
     ("a word is written after it is read", buffer_with(WRITE_STAGE=4), ALL),
@@ -256,7 +290,7 @@ FAULTS: list[tuple[str, Patch, tuple[str, ...]]] = [
         KEPT,
     ),
     ("the first word is not needed again", buffer_with(_again=lambda self, turn: turn["tile"] & 0), KEPT),
-    ("the first word is not read again", reads_on, ("all",)),
+    ("the first word is not read again", reads_on, ("all", "a stack")),
     ("two lanes have each other's weights", lanes_are_swapped, ALL),
     ("words run the other way", words_run_the_other_way, ALL),
     ("the weights' engine looks one cycle late", looks_late("weights"), PASSING),
@@ -264,6 +298,7 @@ FAULTS: list[tuple[str, Patch, tuple[str, ...]]] = [
     ("the law says d + 1", law(BUFFER_DELAY=2), ALL),
     ("the law says d - 1", law(BUFFER_DELAY=0), ALL),
     ("the law gives words back one by one", given_back, ALL),
+    ("the law has the second matrix needed with the first", second_matrix_is_needed_early, ("a stack",)),
 ]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onnx_hw.exact import requantization
-from onnx_hw.ops import matmul as matmul_operator
 from onnx_hw.ops import multiply, rearrange_plan
 from onnx_hw.ops.demand import blocks
+from onnx_hw.ops.demand import matmul as matmul_demand
 from onnx_hw_boards.families import yosys_mapping
 from onnx_hw_boards.families.ecp5 import cost as ecp5_cost
 from onnx_hw_boards.families.ecp5.primitives.block_ram import GEOMETRIES
@@ -19,7 +19,7 @@ from onnx_hw_rtl.parts.rom import Rom
 def test_copies() -> None:
     assert blocks.BITS_PER_COPY == fanout.BITS_PER_COPY
     assert blocks.BITS_PER_ADDRESS_COPY == weights.BITS_PER_ADDRESS_COPY
-    assert matmul_operator.RESULTS_PER_VECTOR_COPY == matmul_core.RESULTS_PER_VECTOR_COPY
+    assert matmul_demand.RESULTS_PER_VECTOR_COPY == matmul_core.RESULTS_PER_VECTOR_COPY
 
 
 def test_memories_and_tables() -> None:
