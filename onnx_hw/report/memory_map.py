@@ -1,7 +1,8 @@
 """Section of the report about block RAMs: which memory of which core lies in which blocks, and how well it fills them.
 
 The names of blocks are those in the chip's netlist, which yosys makes from the names of the memories; the sizes of the
-memories are those of the circuit before it. A netlist has hundreds of megabytes, so it is searched and not parsed.
+memories are those of the circuit before it. A netlist has hundreds of megabytes, most of them connections, which are
+passed over without being kept.
 """
 
 from __future__ import annotations
@@ -13,14 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from onnx_hw.assemble.elaborate import module_names
+import msgspec
+
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.rom_contents import RomImage
 from onnx_hw_boards.families.family import Family
-
-_MODULE = rb'^    "(?P<module>[^"\n]+)": \{\n      "attributes"'
-_CELL = rb'^        "(?P<cell>[^"\n]+)": \{\n          "hide_name": \d,\n          "type": "(?P<kind>%s)"'
-"""Beginning of a module and of a cell in the JSON that yosys writes."""
 
 _BLOCK = re.compile(r"(?P<path>.+?)(?:\.block\d+_\d+|(?:\.\d+)+)")
 """Name of a block: its memory, then its place among the memory's blocks."""
@@ -57,6 +55,24 @@ class MemorySection:
     bits_taken: Annotated[int, "bits of these block RAMs"]
 
 
+class _Cell(msgspec.Struct, gc=False):
+    """Cell of a netlist in yosys' JSON, without its connections, parameters and attributes."""
+
+    type: str
+
+
+class _Module(msgspec.Struct):
+    """Module of a netlist in yosys' JSON: its cells by name."""
+
+    cells: dict[str, _Cell] = {}  # msgspec copies it for every module
+
+
+class _Netlist(msgspec.Struct):
+    """Netlist in yosys' JSON: its modules by name."""
+
+    modules: dict[str, _Module]
+
+
 def describe_memories(design: Design, rtlil: str, netlist: Path, family: Family) -> tuple[MemorySection, ...]:
     """Return every memory in block RAMs, in the order of the data; the shell's are the last.
 
@@ -65,6 +81,8 @@ def describe_memories(design: Design, rtlil: str, netlist: Path, family: Family)
         netlist: yosys' JSON file.
         family: the chip's family.
     """
+    from onnx_hw.assemble.elaborate import module_names
+
     names = {module: node for node, module in module_names(design).items()}
     constants = {node.name: node.operator.memories(design.folding(node)) for node in design.network.nodes}
     order = {node.name: number for number, node in enumerate(design.network.nodes)}
@@ -97,17 +115,15 @@ def describe_memories(design: Design, rtlil: str, netlist: Path, family: Family)
 
 def _block_rams(netlist: Path, family: Family) -> Iterator[tuple[str, str, str]]:
     """Yield module, cell and kind of every block RAM in a netlist."""
-    kinds = b"|".join(re.escape(kind).encode() for kind, cells in family.cells.items() if cells.bram)
-    pattern = re.compile(_MODULE + b"|" + _CELL % kinds, re.MULTILINE)
-    module = ""
+    kinds = {kind for kind, cells in family.cells.items() if cells.bram}
     if not netlist.stat().st_size:
         return
     with netlist.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        for match in pattern.finditer(text):
-            if match["module"] is not None:
-                module = match["module"].decode()
-            else:
-                yield module, match["cell"].decode(), match["kind"].decode()
+        modules = msgspec.json.decode(text, type=_Netlist).modules
+    for name, module in modules.items():
+        for cell, described in module.cells.items():
+            if described.type in kinds:
+                yield name, cell, described.type
 
 
 def _sizes(rtlil: str) -> dict[str, tuple[int, int]]:
