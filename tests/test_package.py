@@ -75,6 +75,15 @@ def test_importing_is_quick():
         assert done.stdout == f"{wanted}\n", done.stderr
 
 
+def test_commands_on_a_build_answer_before_the_compiler_is_there():
+    """``infer`` and ``verify`` read a report, and wait neither for Amaranth nor for the operators of ONNX."""
+    slow = "{'amaranth', 'onnx_hw.onnx.operators', 'onnx_hw.ir.golden', 'onnx_hw.prove.circuit.prove', 'onnx_hw.flow'}"
+    checkout = [CHECKOUT / folder for folder in PARTS.values()]
+    for module in ("infer", "verify", "self_test"):
+        program = f"import sys, onnx_hw.commands.{module}, onnx_hw.report.read; print({slow} & set(sys.modules))"
+        assert python(program, checkout).stdout == "set()\n", module
+
+
 def test_public_names_are_functions_whatever_was_imported():
     """A module of the same name would take a function's place as soon as somebody imports it."""
     code = """

@@ -17,9 +17,10 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.network import Boundary, Network
 from onnx_hw.messages.html import render_value
 from onnx_hw.messages.text import printable
-from onnx_hw.onnx.canonicalize.unbatch import ReadModel, join_batches, split_samples
+from onnx_hw.onnx.canonicalize.unbatch import ReadModel
 from onnx_hw.samples.check_samples import check_samples
 from onnx_hw.samples.outputs import Outputs, holds_maps
+from onnx_hw.samples.samples import join_batches, split_samples
 
 if TYPE_CHECKING:
     from onnx_hw.api.model_source import ModelSource

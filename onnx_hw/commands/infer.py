@@ -124,23 +124,28 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
         given = read_samples(options.inputs, values)
         for message, hint in given.notes:
             progress.warn(message, hint)
-        design = kept_design(options, model)
-        with opened_port(options, model, design, progress) as (port, timeout):
+        needed = needs_design(options, model)
+        design = _kept_design(options) if options.port == SIMULATED else None
+        with (
+            opened_port(options, model, design, progress) as (port, timeout),
+            Device.of(model, port, timeout=timeout) as device,
+        ):
+            if needed and design is None:  # to read it takes a while: a silent board is reported before
+                design = _kept_design(options)
             if model.elsewhere:
                 from onnx_hw.commands.reference_host import HostByReference
 
                 assert design is not None
-                model = HostByReference.with_(model, design.network)
-            with Device.of(model, port, timeout=timeout) as device:
-                outputs = stack_outputs(list(device.stream(given)))
-                results, faults = device.results, device.chip.session.faults
-            if options.check:
-                from onnx_hw.ir import golden
+                device.model = HostByReference.with_(model, design.network)
+            outputs = stack_outputs(list(device.stream(given)))
+            results, faults = device.results, device.chip.session.faults
+        if options.check:
+            from onnx_hw.ir import golden
 
-                assert design is not None
-                board = design.target.board.name
-                _compare(outputs, golden.run(design.network, given.arrays))
-            timing = None if design is None else _timing(design, model.link, results, faults)
+            assert design is not None
+            board = design.target.board.name
+            _compare(outputs, golden.run(design.network, given.arrays))
+        timing = None if design is None else _timing(design, model.link, results, faults)
     except LinkError as error:
         raise link_failure(error, options.port) from error
     ends = [result.ended for result in results]
@@ -219,20 +224,34 @@ def _has_link(report: Report) -> bool:
     return isinstance(onnx_hw_boards.board(name), LinkedBoard)
 
 
+def needs_design(options: InferOptions, model: HostModel) -> bool:
+    """Return whether the design of the build is needed: by a simulation, a comparison, or operators on the host.
+
+    Raises:
+        UserError: it is needed, and the folder holds one that is not of this ``model.json``.
+    """
+    computes = options.inputs is not None and bool(model.elsewhere)
+    if options.port != SIMULATED and not options.check and not computes:
+        return False
+    from onnx_hw.report.read import read_report
+
+    if MODEL not in read_report(options.folder).files.values():  # it was built again, and not as far
+        raise _refused(options.folder)
+    return True
+
+
 def kept_design(options: InferOptions, model: HostModel) -> Design | None:
     """Return the design of the build, where something needs it; else None.
 
     Raises:
         UserError: the folder holds none, or one that is not of this ``model.json``.
     """
-    computes = options.inputs is not None and bool(model.elsewhere)
-    if options.port != SIMULATED and not options.check and not computes:
-        return None
-    from onnx_hw.assemble.design_file import read_design
-    from onnx_hw.report.read import read_report
+    return _kept_design(options) if needs_design(options, model) else None
 
-    if MODEL not in read_report(options.folder).files.values():  # it was built again, and not as far
-        raise _refused(options.folder)
+
+def _kept_design(options: InferOptions) -> Design:
+    from onnx_hw.assemble.design_file import read_design
+
     return read_design(options.folder).design
 
 

@@ -12,13 +12,13 @@ from onnx_hw.commands.build_stages import BuildState
 from onnx_hw.commands.circuit_run import circuit_run
 from onnx_hw.commands.simulated_board import on_simulated_board, require_link
 from onnx_hw.ir import golden
-from onnx_hw.onnx.canonicalize.unbatch import join_batches
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import Evaluator, RunOptions, SimulationEngine
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.frames import SampleTypes, by_reference
 from onnx_hw.samples.outputs import Outputs
+from onnx_hw.samples.samples import join_batches
 
 NETWORK = (Stage.READ, Stage.QUANTIZE)
 SCHEDULED = (*NETWORK, Stage.SCHEDULE)

@@ -1,4 +1,7 @@
-"""Proof of a build once more, with a user's own data, and with more frames."""
+"""Proof of a build once more, with a user's own data, and with more frames.
+
+What reads the design and simulates it is imported there, so that the command answers at once.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,12 @@ from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import numpy as np
 
-from onnx_hw.assemble.design_file import FILE, KeptDesign, read_design
-from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError, user_error
-from onnx_hw.prove.circuit import sharded
-from onnx_hw.prove.circuit.prove import LARGE_FRAME_CYCLES
 from onnx_hw.report.build_request import sha256
 from onnx_hw.report.model import Report
 from onnx_hw.report.read import options_of, read_report
@@ -27,8 +27,12 @@ from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.workers.executors import InlineExecutor, Workers, worker_died
 from onnx_hw.runtime.workers.open_executor import open_executor
-from onnx_hw.samples.frames import SampleTypes
 from onnx_hw.samples.samples import frame_count
+
+if TYPE_CHECKING:
+    from onnx_hw.assemble.design_file import KeptDesign
+    from onnx_hw.ir.design import Design
+    from onnx_hw.prove.circuit.sharded import Shard, ShardResult
 
 RANDOM_FRAMES = 1000
 """Number of random frames where no number is given."""
@@ -82,6 +86,8 @@ def verify(options: VerifyOptions, progress: Progress | None = None) -> VerifyRe
     with opened(options.folder) as folder:
         recorder = Recorder(progress, report)
         with recorder.stage(Stage.SCHEDULE):
+            from onnx_hw.assemble.design_file import read_design
+
             kept = read_design(options.folder)
             require_design_of(report, kept.design, folder)
             recorder.status(f"{len(kept.design.network.nodes)} cores, the design of {options.folder}")
@@ -108,6 +114,8 @@ def _frames(
         inputs = asked.inputs
     if inputs is None:
         return None, None
+    from onnx_hw.samples.frames import SampleTypes
+
     types = SampleTypes(kept.inputs, kept.batch, kept.classes)
     samples = types.samples(inputs, "inputs")
     for message, hint in samples.notes:
@@ -127,6 +135,8 @@ def require_design_of(report: Report, design: Design, folder: BuildFolder) -> No
 
 
 def _another(folder: BuildFolder) -> UserError:
+    from onnx_hw.assemble.design_file import FILE
+
     return user_error(
         "design-changed",
         "the folder must hold the build's own design; it is another one than that of the report",
@@ -150,7 +160,9 @@ def _proven(
     recorder: Recorder,
     folder: BuildFolder,
 ) -> VerifyResult:
+    from onnx_hw.prove.circuit import sharded
     from onnx_hw.prove.circuit.engines import build_simulator
+    from onnx_hw.prove.circuit.prove import LARGE_FRAME_CYCLES
     from onnx_hw_sim.lockstep.library import RUNS
 
     running = recorder.running
@@ -160,7 +172,7 @@ def _proven(
     bench = sharded.ShardBench(uuid4().hex, design, options.stalls, options.engine, folder.path)
     alone = options.scheduler is None and (options.jobs == 1 or len(shards) <= MAX_SHARDS_INLINE)
 
-    def filled() -> Iterator[sharded.Shard]:
+    def filled() -> Iterator[Shard]:
         for shard in shards:
             yield shard if frames is None else sharded.add_samples(shard, frames, count, labels)
 
@@ -200,7 +212,7 @@ def _proven(
     return done
 
 
-def _with(done: VerifyResult, proven: sharded.ShardResult, seconds: float) -> VerifyResult:
+def _with(done: VerifyResult, proven: ShardResult, seconds: float) -> VerifyResult:
     return VerifyResult(
         proven.engine,
         done.frames + len(proven.shard.frames),

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from onnx_hw.messages.html import render_value
 from onnx_hw.messages.text import printable, to_json
-from onnx_hw.prove.circuit.directed_vectors import DirectedVectorCoverage
+from onnx_hw.prove.circuit.vector_coverage import DirectedVectorCoverage
 from onnx_hw.report.accuracy import Accuracy
 from onnx_hw.report.build_request import BuildRequest, plain
 from onnx_hw.report.losses import Loss

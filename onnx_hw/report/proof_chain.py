@@ -8,13 +8,15 @@ The first link is tested with ONNX's own cases, not in a build. Each of the othe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from onnx_hw.messages.errors import Problem, ToolProblem, UserError
-from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
-from onnx_hw.prove.circuit.gate_level import GateLevel
-from onnx_hw.prove.circuit.prove import Proof
-from onnx_hw.prove.model.golden_vs_reference import Agreement
+
+if TYPE_CHECKING:  # a report is read without what proves
+    from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
+    from onnx_hw.prove.circuit.gate_level import GateLevel
+    from onnx_hw.prove.circuit.prove import Proof
+    from onnx_hw.prove.model.golden_vs_reference import Agreement
 
 PROVEN, FAILED, LEFT_OUT = "proven", "failed", "left out"
 NOT_REACHED = "the build did not come this far"

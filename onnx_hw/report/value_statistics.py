@@ -9,7 +9,6 @@ from typing import Annotated
 
 import numpy as np
 
-from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.samples.samples import frame_count
 
@@ -39,6 +38,8 @@ def value_statistics(network: Network, frames: Mapping[str, np.ndarray] | None) 
     """Return the statistics by tensor for samples by graph input, (frames, *shape); empty without them."""
     if not frames:
         return {}
+    from onnx_hw.ir import golden
+
     macs = sum(node.operator.macs for node in network.nodes)
     size = sum(tensor.size for tensor in network.tensors.values())
     affordable = max(1, min(MAX_MACS // max(1, macs), MAX_VALUES // size))

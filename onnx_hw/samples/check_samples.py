@@ -17,10 +17,8 @@ from numpy.typing import ArrayLike
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import did_you_mean, short, spelled_shape
-from onnx_hw.onnx.check.supported import MAX_AXES
 from onnx_hw.onnx.graph.element_types import BY_NAME, ElementType
-from onnx_hw.onnx.graph.model import Value
-from onnx_hw.onnx.operators.dtypes import dtype_of_name, to_model_dtype
+from onnx_hw.onnx.graph.model import MAX_AXES, Value
 from onnx_hw.samples.samples import Note, Samples, frame_count
 from onnx_hw.samples.spooled_array import MAX_BYTES_IN_MEMORY, SpooledArray
 
@@ -217,8 +215,8 @@ def _in_dtype(
     array: np.ndarray, value: Value, element: ElementType, where: str, *, of_list: bool
 ) -> tuple[np.ndarray, list[Note]] | Problem:
     """Return the numbers in the input's dtype and what is to be said about it, or why they cannot be converted."""
-    if array.dtype == dtype_of_name(value.element_type):
-        array = to_model_dtype(array)
+    if element.narrow is not None and array.dtype == element.narrow:
+        array = array.astype(element.dtype)
     kind, name, dtype = array.dtype.kind, short(value.name), np.dtype(element.dtype)
     if kind in "iu" and dtype.kind in "iu":
         return _in_integers(array, element, name, where)

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.onnx.canonicalize.unbatch import ReadModel, split_samples
+from onnx_hw.onnx.canonicalize.unbatch import ReadModel
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model, Value
 from onnx_hw.samples.check_samples import check_samples
 from onnx_hw.samples.read_samples import read_samples
-from onnx_hw.samples.samples import Note, Samples, frame_count, one_frame, stack_outputs
+from onnx_hw.samples.samples import Note, Samples, frame_count, one_frame, split_samples, stack_outputs
 
 
 @dataclass(frozen=True)

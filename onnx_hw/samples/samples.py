@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import printable, spelled_shape
-from onnx_hw.onnx.check.supported import MAX_AXES
+from onnx_hw.onnx.graph.model import MAX_AXES
 
 Note = tuple[str, str]
 """Remark on samples that were converted, and what makes it go away: message and hint of a warning."""
@@ -49,6 +49,20 @@ def frame_count(arrays: Mapping[str, np.ndarray]) -> int:
 def one_frame(arrays: Mapping[str, np.ndarray], k: int) -> dict[str, np.ndarray]:
     """Return sample ``k`` by graph input, in the input's own shape."""
     return {name: np.asarray(array[k]) for name, array in arrays.items()}
+
+
+def split_samples(arrays: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
+    """Reshape samples of a batch, (samples, batch, *shape), to frames, (samples · batch, 1, *shape)."""
+    return {name: array.reshape(-1, 1, *array.shape[2:]) for name, array in arrays.items()} if batch > 1 else {**arrays}
+
+
+def join_batches(arrays: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
+    """Reshape outputs of frames, (samples · batch, 1, *shape), to samples, (samples, batch, *shape)."""
+    return (
+        {name: array.reshape(-1, batch, *array.shape[2:]) for name, array in arrays.items()}
+        if batch > 1
+        else {**arrays}
+    )
 
 
 def is_maps(value: Any) -> bool:

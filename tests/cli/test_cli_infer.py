@@ -134,6 +134,18 @@ def test_a_build_that_was_begun_again(built: Path, inputs: Path, tmp_path: Path)
         assert done.exit_code == code and said in " ".join(done.output.split()), done.output
 
 
+def test_a_silent_board_is_reported_before_the_design_is_read(built: Path, inputs: Path, tmp_path: Path) -> None:
+    """What a comparison needs takes a while to read, and is of no use without an answer."""
+    out = tmp_path / "out"
+    assert call("build", small_model(tmp_path / "small.onnx"), "--out", out, *SCHEDULE).exit_code == 0
+    report = json.loads((out / "report.json").read_text())
+    (out / "report.json").write_text(json.dumps({**report, "files": {**report["files"], "model": "model.json"}}))
+    (out / "model.json").write_bytes((built / "model.json").read_bytes())
+    (out / "design.npz").write_bytes(b"damaged")
+    done = call("infer", out, "--inputs", inputs, "--port", "/dev/nowhere", "--check")
+    assert done.exit_code == 3 and "nothing is there" in " ".join(done.output.split()), done.output
+
+
 SCHEDULE = ("--stop-after", "schedule", "--multipliers", "2")
 
 

@@ -7,7 +7,6 @@ moves to another axis, is mixed by a Reshape, reduced, or joined with N entries 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -109,17 +108,3 @@ def _with_one_frame(graph: Graph, framed: set[str], batch: int) -> Graph:
 
 def _of_one(value: Value, framed: set[str]) -> Value:
     return replace(value, shape=(1, *value.shape[1:])) if value.name in framed and value.shape else value
-
-
-def split_samples(arrays: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
-    """Reshape samples of a batch, (samples, batch, *shape), to frames, (samples · batch, 1, *shape)."""
-    return {name: array.reshape(-1, 1, *array.shape[2:]) for name, array in arrays.items()} if batch > 1 else {**arrays}
-
-
-def join_batches(arrays: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
-    """Reshape outputs of frames, (samples · batch, 1, *shape), to samples, (samples, batch, *shape)."""
-    return (
-        {name: array.reshape(-1, batch, *array.shape[2:]) for name, array in arrays.items()}
-        if batch > 1
-        else {**arrays}
-    )

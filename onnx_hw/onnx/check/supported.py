@@ -13,16 +13,13 @@ from onnx_hw.onnx.check.signatures import EXPERIMENTAL
 from onnx_hw.onnx.check.types import node_location, type_without_shape
 from onnx_hw.onnx.graph.dependencies import needed_nodes, subgraphs
 from onnx_hw.onnx.graph.element_types import BY_NAME
-from onnx_hw.onnx.graph.model import Model, Node, Value
+from onnx_hw.onnx.graph.model import MAX_AXES, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of, lookup
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.opsets import domain_name
 
 #: Greatest number of elements of a tensor: no network for a chip has larger ones, but a file may claim any size.
 MAX_ELEMENTS: Final = 1 << 24
-
-MAX_AXES: Final = 63
-"""Greatest number of axes: numpy's 64 without the one on which samples are stacked."""
 
 LABELLED: Final = frozenset(("sequence(map(int64,float))", "sequence(map(string,float))"))
 """Types of an output with a map from labels to numbers for each row, as ZipMap makes it."""

@@ -12,6 +12,9 @@ import numpy as np
 from onnx_hw.messages.html import render_value
 from onnx_hw.messages.text import printable
 
+MAX_AXES = 63
+"""Greatest number of axes: numpy's 64 without the one on which samples are stacked."""
+
 
 @dataclass(frozen=True)
 class Value:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from onnx_hw.prove.circuit.check_run import simulate_and_compare
 from onnx_hw.prove.circuit.prove import compile_simulator
 from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw.prove.circuit.stalls import full_rate
+from onnx_hw.prove.circuit.vector_coverage import DirectedVectorCoverage
 from onnx_hw.runtime.listener import NULL_LISTENER, Listener
 from onnx_hw.runtime.options import SimulationEngine
 
@@ -36,39 +36,6 @@ MAX_LANES, MAX_PRODUCTS = 64, 16
 
 MAX_CYCLES = {SimulationEngine.COMPILED: 400_000, SimulationEngine.INTERPRETED: 4_000}
 """Greatest number of cycles of a core, by simulator."""
-
-
-@dataclass(frozen=True)
-class DirectedVectorCoverage:
-    """Directed vectors for sums of products, requantizers and tables, each core alone, in addition to the frames."""
-
-    cores: Annotated[int, "number of cores that were simulated with directed vectors"]
-    of_cores: Annotated[int, "number of cores with sums, requantizers or tables"]
-    thresholds: Annotated[int, "thresholds of step functions of which both sides were covered"]
-    of_thresholds: Annotated[int, "all thresholds within the reachable ranges"]
-    places: Annotated[int, "entries of tables that were read"]
-    of_places: Annotated[int, "all entries of tables that an argument within the reachable ranges selects"]
-    ends: Annotated[int, "ends of the reachable ranges, channel by channel, that sums and arguments reached"]
-    of_ends: Annotated[int, "all such ends: two of every sum, and two of the argument of every requantizer and table"]
-
-    @classmethod
-    def count(
-        cls, selected: Mapping[NetworkNode, TestVectors], available: Mapping[NetworkNode, TestVectors]
-    ) -> DirectedVectorCoverage:
-        """Add up what the vectors of the selected cores cover, of what those of all cores could."""
-        counts = {"cores": len(selected), "of_cores": len(available)}
-        for name in ("thresholds", "places", "ends"):
-            counts[name] = sum(getattr(vectors, name) for vectors in selected.values())
-            counts[f"of_{name}"] = sum(getattr(vectors, f"of_{name}") for vectors in available.values())
-        return cls(**counts)
-
-    def __str__(self) -> str:
-        parts = [f"{self.cores} of {self.of_cores} sums, requantizers and tables"]
-        if self.of_thresholds:
-            parts.append(f"{self.thresholds:,} of {self.of_thresholds:,} thresholds from both sides")
-        if self.of_places:
-            parts.append(f"{self.places:,} of {self.of_places:,} places of tables")
-        return f"{', '.join(parts)}, {self.ends:,} of {self.of_ends:,} ends of their ranges"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from onnx_hw.ir import golden
 from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
-from onnx_hw.onnx.canonicalize.unbatch import split_samples
 from onnx_hw.prove.model.compare import TensorComparison, compare
 from onnx_hw.prove.model.frames import drawn_frames
 from onnx_hw.quantization.post_training import prepare_floats, quantize_prepared_floats
@@ -26,6 +25,7 @@ from onnx_hw.quantization.quantize import prepare_model, quantize_model
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.runtime.options import BuildOptions, ReadOptions
 from onnx_hw.runtime.stage import Stage
+from onnx_hw.samples.samples import split_samples
 from support.onnx_oracle import random_frames, write
 from support.qdq_models import Sketch
 from support.random_exported_models import draw
