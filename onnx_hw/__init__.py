@@ -2,6 +2,7 @@
 
     build = onnx_hw.build("model.onnx", board="icebreaker", calibration={"x": x_train})
     network = onnx_hw.quantize("model.onnx", {"x": x_train})
+    outputs = onnx_hw.infer(build, x_test)
 
 ``onnx_hw.flow`` has the pipeline step by step; the command line is ``onnx_hw.cli.cli``. Importing this package loads
 none of them: each name is imported when it is used for the first time.
@@ -19,18 +20,20 @@ from onnx_hw.messages.version import __version__
 if TYPE_CHECKING:  # for editors and type checkers; ``__getattr__`` does the same at run time
     from onnx_hw import flow as flow
     from onnx_hw.api.build import build as build
+    from onnx_hw.api.infer import infer as infer
     from onnx_hw.api.quantize import quantize as quantize
     from onnx_hw.api.quantized_model import QuantizedModel as QuantizedModel
     from onnx_hw.commands.build import Build as Build
     from onnx_hw.messages.errors import UserError as UserError
 
-__all__ = ["Build", "QuantizedModel", "UserError", "__version__", "build", "flow", "quantize"]
+__all__ = ["Build", "QuantizedModel", "UserError", "__version__", "build", "flow", "infer", "quantize"]
 
 _HOMES = {
     "Build": "onnx_hw.commands.build",
     "QuantizedModel": "onnx_hw.api.quantized_model",
     "UserError": "onnx_hw.messages.errors",
     "build": "onnx_hw.api.build",
+    "infer": "onnx_hw.api.infer",
     "quantize": "onnx_hw.api.quantize",
 }
 """Modules of the names that are imported when they are used."""

@@ -103,6 +103,12 @@ class HostModel:
         return kind
 
     @property
+    def batch(self) -> int:
+        """Number of frames in a sample of the model as written; ``inputs`` and the driver are about one frame."""
+        batch: int = self.data.get("batch", 1)
+        return batch
+
+    @property
     def elsewhere(self) -> Sequence[str]:
         """Operators on the host that only the compiler knows."""
         operators: Sequence[str] = self.data["elsewhere"]

@@ -14,13 +14,13 @@ from onnx_hw.api.model_source import AnyModel, ModelSource, model_source
 from onnx_hw.api.notes import warn_of
 from onnx_hw.api.quantize import read_source
 from onnx_hw.api.quantized_model import QuantizedModel
+from onnx_hw.api.receiver import receiver
 from onnx_hw.api.requests import GivenSamples, quantize_options, read_options
-from onnx_hw.cli.terminal import Terminal
 from onnx_hw.commands.build import Build, clamp_stages
 from onnx_hw.commands.build import build as build_in_folder
 from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, OutputKind, QuantizeOptions, ReadOptions
-from onnx_hw.runtime.progress import Progress, Silent
+from onnx_hw.runtime.progress import Progress
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.check_samples import LABELS, check_samples
@@ -132,29 +132,10 @@ def build(
         random_calibration=random_calibration,
     )
     with _material(clamp_stages(options), source, inputs=inputs, calibration=calibration) as options:
-        built = build_in_folder(options, _receiver(progress, options))
+        built = build_in_folder(options, receiver(progress, options.stages))
     if built.exit_code is ExitCode.DOES_NOT_FIT:
         raise _missed(built)
     return built
-
-
-class _Warnings(Silent):
-    """Progress that prints nothing; its warnings are those of Python."""
-
-    def warn(self, message: str, hint: str = "") -> None:
-        super().warn(message, hint)
-        warn_of([(message, hint)])
-
-
-def _receiver(progress: bool | Progress, options: BuildOptions) -> Progress:
-    """Return what receives the progress of a build."""
-    if not isinstance(progress, bool):
-        return progress
-    if not progress:
-        return _Warnings()
-    terminal = Terminal()
-    terminal.expect(options.stages)
-    return terminal
 
 
 @contextmanager

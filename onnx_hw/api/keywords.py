@@ -14,11 +14,11 @@ NAMES = {"clock": "clock_mhz", "dim": "dimensions"}
 """Keywords by option, where they differ in more than hyphens."""
 
 _WORDS = """
-accuracy-loss bits board calibration clock cut-at dim folding fps inputs lenient multipliers newer no-gate-level out
-output-kind precision random-calibration seed sqnr stop-after store strict waves
+accuracy-loss bits board calibration check clock cut-at dim folding fps inputs lenient multipliers newer no-gate-level
+out output-kind port precision random-calibration seed sqnr stop-after store strict waves
 """
 OPTIONS = frozenset(_WORDS.split())
-"""Options of ``onnx-hw build`` that are keywords of ``onnx_hw.build``."""
+"""Options of ``onnx-hw build`` and ``onnx-hw infer`` that are keywords of ``onnx_hw.build`` and ``onnx_hw.infer``."""
 
 _QUOTED = re.compile(r"`--([a-z][a-z-]*) ([^`\s]+)`")
 _PLAIN = re.compile(r"(?<![\w`-])(`?)--([a-z][a-z-]*)(?: ([\w.]+=[\w.]+(?:,[\w.]+=[\w.]+)*|\d[\d.]*\d|\d))?")

@@ -22,7 +22,8 @@ from onnx_hw.quantization.scheme import DEFAULT
 from onnx_hw.quantization.scheme_from_options import scheme_from_options
 from onnx_hw.quantization.suggest_cut import suggest_cut
 from onnx_hw.runtime.options import OutputKind, ReadOptions
-from onnx_hw.samples.frames import SampleSource, input_data
+from onnx_hw.samples.frames import input_data
+from onnx_hw.samples.samples import SampleSource
 
 
 @errors_in_keywords()

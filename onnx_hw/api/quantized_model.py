@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onnx_hw.api.notes import warn_of
+from onnx_hw.api.stacking import stacked_as
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Boundary, Network
 from onnx_hw.messages.html import render_value
 from onnx_hw.messages.text import printable
 from onnx_hw.onnx.canonicalize.unbatch import ReadModel
 from onnx_hw.samples.check_samples import check_samples
-from onnx_hw.samples.outputs import Outputs, holds_maps
+from onnx_hw.samples.outputs import Outputs
 from onnx_hw.samples.samples import join_batches, split_samples
 
 if TYPE_CHECKING:
@@ -61,9 +62,7 @@ class QuantizedModel:
         """
         frames, labels = self._frames(x, "x")
         outputs = join_batches(golden.run(self.network, frames), self.model.frame.batch)
-        stacking = self._stacking(x)
-        stacked = {name: _stacked_as(array, stacking) for name, array in outputs.items()}
-        return Outputs({name: _maps(array) if holds_maps(array) else array for name, array in stacked.items()}, labels)
+        return Outputs(stacked_as(outputs, x, self.model.graph.inputs), labels)
 
     def trace(self, x: Mapping[str, ArrayLike] | ArrayLike, *, integers: bool = False) -> Outputs:
         """Return every tensor for samples, by name.
@@ -97,12 +96,6 @@ class QuantizedModel:
         samples = check_samples(x, self.model.graph.inputs, frames_of_a_sample=batch, source=source)
         warn_of(samples.notes)
         return split_samples(samples.arrays, batch), samples.labels
-
-    def _stacking(self, x: Mapping[str, ArrayLike] | ArrayLike) -> int:
-        """Return how many axes the array of the first input has more than the input."""
-        value = self.model.graph.inputs[0]
-        array = x[value.name] if isinstance(x, Mapping) else x
-        return np.ndim(array) - len(value.shape or ())
 
     def _integers(self, values: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
         """Yield names and integers of the circuit's tensors, in the model's layout where they have one."""
@@ -181,27 +174,3 @@ def _in_layout(boundary: Boundary, streamed: np.ndarray) -> np.ndarray:
     array = np.empty((len(streamed), prod(boundary.onnx_shape)), dtype=streamed.dtype)
     array[:, boundary.order] = streamed.reshape(len(streamed), -1)
     return array.reshape(len(streamed), *boundary.onnx_shape)
-
-
-def _maps(array: np.ndarray) -> list[Any]:
-    """Return maps as a list; a single one as a list of one."""
-    maps = array.tolist()
-    return maps if isinstance(maps, list) else [maps]
-
-
-def _stacked_as(array: np.ndarray, stacking: int) -> np.ndarray:
-    """Return outputs, (samples, *shape), stacked as the samples were.
-
-    Args:
-        array: outputs of all samples.
-        stacking: number of axes that the samples had more than the input: 1 for a new first axis, 0 for samples on the
-            batch axis or a single sample, -1 for a single sample without its batch dimension.
-    """
-    if stacking > 0:
-        return array
-    batched = array.ndim > 1 and array.shape[1] == 1
-    if stacking < 0:
-        return array[0, 0, ...] if batched else array[0, ...]
-    if batched:
-        return array[:, 0]
-    return array[0] if len(array) == 1 else array

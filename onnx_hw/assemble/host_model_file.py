@@ -23,11 +23,15 @@ from onnx_hw_link.link import Link
 
 
 def write_host_model(
-    folder: BuildFolder, note_file: Callable[[str, str], None], design: Design, netlist: Netlist
+    folder: BuildFolder, note_file: Callable[[str, str], None], design: Design, netlist: Netlist, batch: int
 ) -> None:
-    """Write the file, and note it in the report, where the chip has a link."""
+    """Write the file, and note it in the report, where the chip has a link.
+
+    Args:
+        batch: number of frames in a sample of the model as written.
+    """
     if netlist.link is not None:
-        folder.write(FILE, host_model(design, netlist.link, bit_rate_of(netlist), kind_of(netlist)))
+        folder.write(FILE, host_model(design, netlist.link, bit_rate_of(netlist), kind_of(netlist), batch))
         note_file("model", FILE)
 
 
@@ -37,7 +41,7 @@ def kind_of(netlist: Netlist) -> str:
     return board.link.kind if isinstance(board, LinkedBoard) else "spi"
 
 
-def host_model(design: Design, link: Link, baud: int, kind: str = DEFAULT_LINK) -> str:
+def host_model(design: Design, link: Link, baud: int, kind: str = DEFAULT_LINK, batch: int = 1) -> str:
     """Return the text of ``model.json``; a link that is neither the default nor a bare SPI shell names its kind."""
     network = design.network
     edges = {edge.tensor: edge for edge in design.edges()}
@@ -68,6 +72,7 @@ def host_model(design: Design, link: Link, baud: int, kind: str = DEFAULT_LINK) 
         "clock_hz": link.clock_hz,
         "baud": baud,
         **({"link": kind} if baud and kind != DEFAULT_LINK else {}),
+        **({"batch": batch} if batch > 1 else {}),
         "input_buffer": link.input_buffer,
         "output_buffer": link.output_buffer,
         "inputs": [

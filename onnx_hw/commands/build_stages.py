@@ -247,7 +247,7 @@ class BuildState:
             self.netlist = flow.assemble(self.design)
             self.circuit = bench.result() if bench else None
         self.recorder.record(digest=self.netlist.digest)
-        write_host_model(self.folder, self.recorder.record_file, self.design, self.netlist)
+        write_host_model(self.folder, self.recorder.record_file, self.design, self.netlist, self.batch)
         write_self_test(self.folder, self.recorder.record_file, self.design, self.netlist)
         self.recorder.status(str(self.netlist))
 

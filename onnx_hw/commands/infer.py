@@ -18,9 +18,10 @@ from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.runtime.progress import Progress, Silent
+from onnx_hw.samples.check_samples import check_samples
 from onnx_hw.samples.outputs import Outputs
 from onnx_hw.samples.read_samples import read_samples
-from onnx_hw.samples.samples import stack_outputs
+from onnx_hw.samples.samples import Samples, SampleSource, join_batches, split_samples, stack_outputs
 from onnx_hw_link.device import Device
 from onnx_hw_link.errors import AnotherDesign, LinkError, NoAnswer, PortFailed
 from onnx_hw_link.host_model import FILE as MODEL
@@ -48,14 +49,14 @@ class InferOptions:
 
     Attributes:
         folder: folder of the build.
-        inputs: npz with the samples; None for a self-test.
+        inputs: file or folder with the samples, or arrays by graph input; None for a self-test.
         port: serial port, or SPI port of ``onnx_hw_link.spi_transport``; ``auto`` for the first one at which the
             design answers, ``sim`` for a simulation of the whole chip.
         check: compare with golden.
     """
 
     folder: Path
-    inputs: Path | None
+    inputs: SampleSource | None
     port: str = AUTO
     check: bool = False
 
@@ -119,9 +120,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
     progress, board = progress or Silent(), ""
     try:
         model = read_host(options.folder)
-        values = tuple(Value(x.name, _element_type(x.dtype), x.shape) for x in model.inputs)
-        assert options.inputs is not None
-        given = read_samples(options.inputs, values)
+        given = _samples(options.inputs, model)
         for message, hint in given.notes:
             progress.warn(message, hint)
         needed = needs_design(options, model)
@@ -137,21 +136,22 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
 
                 assert design is not None
                 device.model = HostByReference.with_(model, design.network)
-            outputs = stack_outputs(list(device.stream(given)))
+            frames = Samples(split_samples(given.arrays, model.batch), given.count * model.batch)
+            outputs = stack_outputs(list(device.stream(frames)))
             results, faults = device.results, device.chip.session.faults
         if options.check:
             from onnx_hw.ir import golden
 
             assert design is not None
             board = design.target.board.name
-            _compare(outputs, golden.run(design.network, given.arrays))
+            _compare(outputs, golden.run(design.network, frames.arrays))
         timing = None if design is None else _timing(design, model.link, results, faults)
     except LinkError as error:
         raise link_failure(error, options.port) from error
     ends = [result.ended for result in results]
     return InferResult(
-        Outputs(outputs, given.labels),
-        given.count,
+        Outputs(join_batches(outputs, model.batch), given.labels),
+        frames.count,
         tuple(result.latency_cycles for result in results if result.latency_cycles is not None),
         tuple((after - before) % (1 << 32) for before, after in pairwise(ends)),
         faults,
@@ -159,6 +159,21 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
         options.check,
         timing,
     )
+
+
+def arguments_of(model: HostModel) -> tuple[Value, ...]:
+    """Return the inputs of the model as written, whose samples may be batches of several frames."""
+    shapes = [(model.batch, *x.shape[1:]) if model.batch > 1 else x.shape for x in model.inputs]
+    return tuple(Value(x.name, _element_type(x.dtype), shape) for x, shape in zip(model.inputs, shapes, strict=True))
+
+
+def _samples(given: SampleSource | None, model: HostModel) -> Samples:
+    """Return samples in the dtypes and shapes of the model's inputs."""
+    values = arguments_of(model)
+    assert given is not None
+    if isinstance(given, Path):
+        return read_samples(given, values, frames_of_a_sample=model.batch)
+    return check_samples(given, values, frames_of_a_sample=model.batch, source="inputs")
 
 
 def link_failure(error: LinkError, port: str) -> UserError:

@@ -8,7 +8,6 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.canonicalize.unbatch import ReadModel
@@ -16,7 +15,7 @@ from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model, Value
 from onnx_hw.samples.check_samples import check_samples
 from onnx_hw.samples.read_samples import read_samples
-from onnx_hw.samples.samples import Note, Samples, frame_count, one_frame, split_samples, stack_outputs
+from onnx_hw.samples.samples import Note, Samples, SampleSource, frame_count, one_frame, split_samples, stack_outputs
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,6 @@ class InputData:
     calibration: Mapping[str, np.ndarray] | None = None
     calibration_labels: np.ndarray | None = None
     notes: tuple[Note, ...] = ()
-
-
-SampleSource = Path | Mapping[str, ArrayLike] | ArrayLike
-"""Samples of a caller: a file or folder, arrays by graph input, or the array of the only input."""
 
 
 WITHOUT_CLASSES: Note = (

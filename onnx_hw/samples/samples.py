@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import printable, spelled_shape
 from onnx_hw.onnx.graph.model import MAX_AXES
+
+SampleSource = Path | Mapping[str, ArrayLike] | ArrayLike
+"""Samples of a caller: a file or folder, arrays by graph input, or the array of the only input."""
 
 Note = tuple[str, str]
 """Remark on samples that were converted, and what makes it go away: message and hint of a warning."""

@@ -6,7 +6,8 @@ import pytest
 
 import onnx_hw
 from onnx_hw.api.keywords import OPTIONS, in_keywords
-from onnx_hw.cli.build import build as command
+from onnx_hw.cli.build import build
+from onnx_hw.cli.infer import infer
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,7 @@ from onnx_hw.cli.build import build as command
         ("`--board icebreaker` fits", '`board="icebreaker"` fits'),
         ("without --multipliers, `--fps 12.5` fits", "without multipliers, `fps=12.5` fits"),
         ("(--multipliers)", "(multipliers)"),
+        ("`--port sim` simulates the whole chip", '`port="sim"` simulates the whole chip'),
         ("--clock", "clock_mhz"),
         ("--bits weights=12 loses less", 'bits={"weights": 12} loses less'),
         ("`--bits weights=4,data=4`", '`bits={"weights": 4, "data": 4}`'),
@@ -31,7 +33,7 @@ def test_options_become_keywords(said: str, keyword: str) -> None:
     assert in_keywords(said) == keyword
 
 
-@pytest.mark.parametrize("function", [onnx_hw.build, onnx_hw.quantize])
+@pytest.mark.parametrize("function", [onnx_hw.build, onnx_hw.infer, onnx_hw.quantize])
 def test_every_keyword_has_a_type(function: object) -> None:
     for parameter in inspect.signature(function).parameters.values():
         assert parameter.annotation is not inspect.Parameter.empty
@@ -39,6 +41,6 @@ def test_every_keyword_has_a_type(function: object) -> None:
 
 
 def test_options_that_are_translated_exist() -> None:
-    known = {name.removeprefix("--") for option in command.params for name in option.opts}
+    known = {name.removeprefix("--") for option in (*build.params, *infer.params) for name in option.opts}
     assert known >= OPTIONS
-    assert known - OPTIONS <= {"model", "json", "-v", "verbose"}
+    assert known - OPTIONS <= {"model", "folder", "json", "-v", "verbose", "self-test"}
