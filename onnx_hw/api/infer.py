@@ -49,9 +49,9 @@ def infer(
             or a program is missing; with exit code 4, the outputs differ from the integer network's.
     """
     folder = Path(build if isinstance(build, str | os.PathLike) else build.folder)
-    path = isinstance(inputs, str | os.PathLike)
-    options = InferOptions(folder=folder, inputs=Path(inputs) if path else inputs, port=port, check=check)
-    result = infer_on_board(options, receiver(progress))
-    if path:
-        return result.outputs
-    return Outputs(stacked_as(result.outputs, inputs, arguments_of(read_host(folder))), result.outputs.labels)
+    source = Path(inputs) if isinstance(inputs, str | os.PathLike) else inputs
+    options = InferOptions(folder=folder, inputs=source, port=port, check=check)
+    outputs = infer_on_board(options, receiver(progress)).outputs
+    if isinstance(source, Path):
+        return outputs
+    return Outputs(stacked_as(outputs, source, arguments_of(read_host(folder))), outputs.labels)
