@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.ir.network import Network
+from onnx_hw.ir.network import Loop, Network
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.samples.samples import one_frame, stack_outputs
 
@@ -46,15 +46,38 @@ def walk(network: Network, integers: Mapping[str, np.ndarray]) -> Iterator[tuple
     """
     yield from integers.items()
     values = dict(integers)
-    last = {name: node.name for node in network.nodes for name in node.inputs}
-    for node in network.nodes:
-        results = node.operator.golden(*(values[name] for name in node.inputs))
-        for name in set(node.inputs):
-            if last[name] == node.name:
+    last = {name: k for k, group in enumerate(network.groups) for node in group for name in node.inputs}
+    for k, group in enumerate(network.groups):
+        results = _computed(group, values)
+        for name in {name for node in group for name in node.inputs} & values.keys():
+            if last[name] == k:
                 del values[name]
-        yield from zip(node.outputs, results, strict=True)
-        values.update((name, array) for name, array in zip(node.outputs, results, strict=True) if name in last)
+        yield from results.items()
+        values.update((name, array) for name, array in results.items() if last.get(name, k) > k)
         del results
+
+
+def _computed(group: Loop, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Compute the results of a node, or of all nodes of a loop, one row after the other."""
+    node = group[0]
+    if not set(node.inputs) - values.keys() and len(group) == 1:
+        return dict(zip(node.outputs, node.operator.golden(*(values[name] for name in node.inputs)), strict=True))
+    frames = len(next(iter(values.values())))
+    made = {
+        name: np.zeros((frames, *tensor.shape), dtype=np.int64)
+        for node in group
+        for name, tensor in zip(node.outputs, node.operator.results(), strict=True)
+    }
+    known = {name: made[name] if name in made else values[name] for node in group for name in node.inputs}
+    steps = next(iter(made.values())).shape[1]
+    for step in range(steps):
+        for node in group:
+            first = max(0, step - 1) if node.operator.feedback else step  # which needs the row before
+            rows = (known[name] for name in node.inputs)
+            results = node.operator.golden(*(r[:, first : step + 1] if r.shape[1] == steps else r for r in rows))
+            for name, result in zip(node.outputs, results, strict=True):
+                made[name][:, step] = result[:, -1]
+    return made
 
 
 def walk_in_pieces(network: Network, integers: Mapping[str, np.ndarray]) -> Iterator[tuple[int, str, np.ndarray]]:

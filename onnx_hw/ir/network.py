@@ -1,13 +1,13 @@
-"""The integer network: a DAG of a few hardware operators on integer tensors.
+"""The integer network: a graph of a few hardware operators on integer tensors.
 
 ``Network`` is the value in the middle of the house. Its meaning (``golden.py``), its timing (``timing/``) and its
 circuit (``assemble.py``) are three views of it. Nothing in it computes with floats; grids ride along so that a report
-can speak in real units.
+can speak in real units. The graph has no loop but those that pass a ``feedback`` input (``ops/previous_step.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -77,11 +77,11 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Network:
-    """A DAG of hardware operators, nodes in topological order, with the ONNX nodes left to the host around it.
+    """A graph of hardware operators, with the ONNX nodes left to the host around it.
 
     Attributes:
         name: the model's name.
-        nodes: in topological order.
+        nodes: in topological order, but for feedback inputs, which may be made by a later node.
         entries: types of the tensors that enter, by name.
         inputs, outputs: where the hardware meets the ONNX model.
         grids: what integers stand for, by tensor name: for reports, nothing is computed with it.
@@ -127,6 +127,16 @@ class Network:
         """The types of every node's results, which may take a while: asked for once."""
         return tuple(node.operator.results() for node in self.nodes)
 
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """The loops: nodes that all depend on each other, in the network's order."""
+        return _find_loops(self)
+
+    @cached_property
+    def groups(self) -> tuple[Loop, ...]:
+        """The nodes in an order in which values can be computed: a node alone, or those of a loop together."""
+        return _in_order_of_meaning(self) if self.loops else tuple((node,) for node in self.nodes)
+
     def producer(self, tensor: str) -> tuple[NetworkNode, int] | None:
         """Return the node and output index that make a tensor; None for an input of the network."""
         return self._producers.get(tensor)
@@ -166,3 +176,62 @@ class Network:
 
 def _host(part: Model | None) -> str:
     return "nothing" if part is None else ", ".join(node.op_type for node in part.graph.nodes)
+
+
+# ---- loops -----------------------------------------------------------------------------------------------------------
+
+Loop = tuple[NetworkNode, ...]
+"""Nodes of a loop, or one node that is on none."""
+
+
+def _find_loops(network: Network) -> tuple[Loop, ...]:
+    """Return the loops of a network, none of which share a node; each passes a feedback input."""
+    loops: list[Loop] = []
+    for node in network.nodes:
+        if not node.operator.feedback or any(node in loop for loop in loops):
+            continue
+        names = _reached(node, lambda n: _readers(network, n)) & _reached(node, lambda n: _makers(network, n))
+        if names:
+            loops.append(tuple(other for other in network.nodes if other.name in names))
+    return tuple(loops)
+
+
+def _in_order_of_meaning(network: Network) -> tuple[Loop, ...]:
+    group = {node.name: (node,) for node in network.nodes} | {
+        node.name: loop for loop in network.loops for node in loop
+    }
+    ordered: dict[str, Loop] = {}  # by the name of the group's first node
+    for node in network.nodes:
+        waiting = [group[node.name]]
+        while waiting:
+            missing = [
+                group[maker.name]
+                for member in waiting[-1]
+                for maker in _makers(network, member)
+                if group[maker.name] is not waiting[-1] and group[maker.name][0].name not in ordered
+            ]
+            waiting += missing
+            if not missing:
+                done = waiting.pop()
+                ordered[done[0].name] = done
+    return tuple(ordered.values())
+
+
+def _makers(network: Network, node: NetworkNode) -> list[NetworkNode]:
+    return [made[0] for tensor in node.inputs if (made := network.producer(tensor)) is not None]
+
+
+def _readers(network: Network, node: NetworkNode) -> list[NetworkNode]:
+    return [reader for tensor in node.outputs for reader, _ in network.consumers(tensor)]
+
+
+def _reached(node: NetworkNode, following: Callable[[NetworkNode], Iterable[NetworkNode]]) -> set[str]:
+    """Return the names of the nodes to which ways of one step or more lead."""
+    names: set[str] = set()
+    pending = [node]
+    while pending:
+        for other in following(pending.pop()):
+            if other.name not in names:
+                names.add(other.name)
+                pending.append(other)
+    return names

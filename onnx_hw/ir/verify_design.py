@@ -113,13 +113,14 @@ def _orders(design: Design) -> Iterator[Fault]:
     """Yield the streams whose two ends do not mean the same beats."""
     sent: dict[str, Order] = {}
     for node in design.network.nodes:
+        sent.update(zip(node.outputs, node.operator.output_orders(design.folding(node)), strict=True))
+    for node in design.network.nodes:
         folding = design.folding(node)
         for tensor, taken in zip(node.inputs, node.operator.input_orders(folding), strict=True):
             sent_order = sent.get(tensor, taken)
             if not sent_order.alike(taken):
                 yield Fault(f"both ends must have the same order; {sent_order!r} comes, {taken!r} is taken",
                             node.name, tensor)  # fmt: skip
-        sent.update(zip(node.outputs, node.operator.output_orders(folding), strict=True))
 
 
 def _fifos(design: Design) -> Iterator[Fault]:

@@ -36,9 +36,9 @@ def verify_network(network: Network, made_by: str = "") -> Network:
 def faults_of_network(network: Network) -> Iterator[Fault]:
     """Yield everything that is wrong with a network; types, boundaries and host only where the graph is correct.
 
-    Names are unique and not dangling, nodes stand in topological order, every tensor is read or leaves; a node's
-    operator has one port for each of its tensors, and they have its types; a boundary's order is a permutation; what
-    the host does before and after makes exactly what is asked for.
+    Names are unique and not dangling, nodes stand in topological order but for feedback inputs, every tensor is read or
+    leaves; a node's operator has one port for each of its tensors, and they have its types; what lies on a loop works
+    row by row; a boundary's order is a permutation; the host makes exactly what is asked for, before and after.
     """
     typed = [
         Typed(node, node.operator.operands(), results)
@@ -49,6 +49,7 @@ def faults_of_network(network: Network) -> Iterator[Fault]:
         yield from faults
         return
     yield from _types(network, typed)
+    yield from _loops(network)
     for boundary in (*network.inputs, *network.outputs):
         yield from _boundary(boundary, network.tensors[boundary.tensor])
     yield from _grids(network)
@@ -83,7 +84,7 @@ def _names(nodes: Sequence[Typed]) -> Iterator[Fault]:
 
 
 def _graph(network: Network) -> Iterator[Fault]:
-    """Yield the faults of the graph: every tensor is made once, before it is read."""
+    """Yield the faults of the graph: every tensor is made once, before it is read by any but a feedback input."""
     makers = {tensor: node.name for node in network.nodes for tensor in node.outputs}
     known: dict[str, str] = {}
     for boundary in network.inputs:
@@ -91,10 +92,10 @@ def _graph(network: Network) -> Iterator[Fault]:
             yield Fault("a tensor must enter once, not several times", tensor=boundary.tensor)
         known[boundary.tensor] = ""
     for node in network.nodes:
-        for tensor in node.inputs:
-            if tensor in known:
-                continue
+        for tensor, port in zip(node.inputs, node.operator.inputs, strict=False):
             maker = makers.get(tensor)
+            if tensor in known or (maker is not None and port in node.operator.feedback):
+                continue
             what = "nothing makes it" if maker is None else f"`{maker}`, which makes it, stands later"
             yield Fault(f"what a node reads must be there: {what}", node.name, tensor)
         for tensor in node.outputs:
@@ -146,6 +147,24 @@ def _types(network: Network, nodes: Sequence[Typed]) -> Iterator[Fault]:
                 yield Fault(f"the operator must take {_told(declared)}, it takes {_told(operand)}", node.name, name)
         for name, result in zip(node.outputs, results, strict=True):
             yield from _type(result, name, node.name)
+
+
+def _loops(network: Network) -> Iterator[Fault]:
+    """Yield the faults of the loops: each row of the tensors on them can be made before the next one."""
+    for loop in network.loops:
+        made = {tensor for node in loop for tensor in node.outputs}
+        steps = network.tensors[loop[0].outputs[0]].shape[0]
+        for node in loop:
+            if not node.operator.row_by_row:
+                yield Fault(
+                    f"what lies on a loop must give each row before it takes the next one; {node.operator!r} waits for "
+                    f"later rows, so that it would wait for itself",
+                    node.name,
+                )
+            for tensor in (*(name for name in node.inputs if name in made), *node.outputs):
+                if (rows := network.tensors[tensor].shape[0]) != steps:
+                    yield Fault(f"a tensor on a loop of {steps} steps must have as many rows, not {rows}",
+                                node.name, tensor)  # fmt: skip
 
 
 def _type(tensor: Tensor, name: str, node: str = "") -> Iterator[Fault]:

@@ -37,6 +37,7 @@ class Add(Operator[ElementFolding]):
 
     inputs = ("a", "b")
     folding_type = ElementFolding
+    row_by_row = True
 
     def __post_init__(self) -> None:
         if self.a.shape != self.b.shape:

@@ -39,6 +39,7 @@ class ArgMax(Operator[ArgMaxFolding]):
     last: bool = False
 
     folding_type = ArgMaxFolding
+    row_by_row = True
 
     def results(self) -> tuple[Tensor, ...]:
         most = self.operand.channels - 1

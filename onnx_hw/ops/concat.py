@@ -57,6 +57,10 @@ class Concat(Operator[EvenFolding]):
     def operands(self) -> tuple[Tensor, ...]:
         return self.operands_
 
+    @property
+    def row_by_row(self) -> bool:  # type: ignore[override]
+        return self.axis != ROWS
+
     def results(self) -> tuple[Tensor, ...]:
         first, *others = self.operands_
         shape = list(first.shape)

@@ -26,6 +26,7 @@ class Fork(Operator[ElementFolding]):
     count: int = 2
 
     folding_type = ElementFolding
+    row_by_row = True
     LATENCY = 0
 
     @property

@@ -44,6 +44,7 @@ class Gearbox(Ring[GearboxFolding]):
     capacity: int | None = None
 
     folding_type = GearboxFolding
+    row_by_row = True
 
     def turns(self, folding: GearboxFolding) -> tuple[int, np.ndarray, np.ndarray]:
         """Return the turns of the ring: one for each pixel group."""

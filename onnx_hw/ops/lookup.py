@@ -39,6 +39,7 @@ class Lookup(Operator[ElementFolding]):
     dtype: Int
 
     folding_type = ElementFolding
+    row_by_row = True
     LATENCY = 5
 
     def __post_init__(self) -> None:

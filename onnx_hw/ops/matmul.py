@@ -84,6 +84,7 @@ class MatMul(Operator[MatMulFolding]):
     capacity: int | None = None
 
     folding_type = MatMulFolding
+    row_by_row = True
 
     def __post_init__(self) -> None:
         expected = f"{self.operand.channels}) for {self.operand!r}"

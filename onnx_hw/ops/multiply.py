@@ -47,6 +47,7 @@ class Multiply(Operator[MultiplyFolding]):
 
     inputs = ("a", "b")
     folding_type = MultiplyFolding
+    row_by_row = True
 
     def __post_init__(self) -> None:
         if self.a.shape != self.b.shape:

@@ -102,6 +102,11 @@ class Operator(ABC, Generic[F]):
     inputs: ClassVar[tuple[str, ...]] = ("i",)
     outputs: ClassVar[tuple[str, ...]] = ("o",)
     folding_type: ClassVar[type[Folding]]
+    feedback: ClassVar[tuple[str, ...]] = ()
+    """Inputs that may come from a later node: row k of every result is made of rows before k of them alone."""
+    row_by_row: ClassVar[bool] = False
+    """Whether row k of every result is made of no later row of the operands with as many rows, and the circuit gives it
+    without taking a later one: so it may lie on a loop, whose steps are rows."""
     operand: Tensor  # of an operator with one input
 
     def operands(self) -> tuple[Tensor, ...]:

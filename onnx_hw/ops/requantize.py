@@ -62,6 +62,7 @@ class Monotone(Operator[RequantizeFolding]):
 
     operand: Tensor
     folding_type = RequantizeFolding
+    row_by_row = True
 
     @property
     @abstractmethod

@@ -16,7 +16,7 @@ def insert_forks(network: Network) -> Network:
     The copies are called ``{tensor}/0``, ``{tensor}/1``, ...; their grids follow them.
     """
     grids = dict(network.grids)
-    nodes: list[NetworkNode] = []
+    forks: dict[str, NetworkNode] = {}  # by the tensor that is copied
     renamed: dict[tuple[str, int], str] = {}  # (consumer, input index) -> copy
     leaving: dict[str, str] = {boundary.tensor: boundary.tensor for boundary in network.outputs}
 
@@ -26,7 +26,7 @@ def insert_forks(network: Network) -> Network:
         if count < 2:
             return
         copies = tuple(f"{tensor}/{k}" for k in range(count))
-        nodes.append(NetworkNode(f"fork {tensor}", Fork(network.tensors[tensor], count), (tensor,), copies))
+        forks[tensor] = NetworkNode(f"fork {tensor}", Fork(network.tensors[tensor], count), (tensor,), copies)
         renamed.update(zip(readers, copies, strict=False))
         for copy in copies:
             if tensor in grids:
@@ -34,13 +34,14 @@ def insert_forks(network: Network) -> Network:
         if tensor in leaving:
             leaving[tensor] = copies[-1]
 
-    for boundary in network.inputs:
-        fork(boundary.tensor)
+    entering = [boundary.tensor for boundary in network.inputs]
+    for tensor in (*entering, *(tensor for node in network.nodes for tensor in node.outputs)):
+        fork(tensor)
+    nodes = [forks[tensor] for tensor in entering if tensor in forks]
     for node in network.nodes:
         inputs = tuple(renamed.get((node.name, k), name) for k, name in enumerate(node.inputs))
         nodes.append(replace(node, inputs=inputs))
-        for tensor in node.outputs:
-            fork(tensor)
+        nodes += (forks[tensor] for tensor in node.outputs if tensor in forks)
     forked = replace(
         network,
         nodes=tuple(nodes),

@@ -23,20 +23,26 @@ def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple
     nodes: list[NetworkNode] = []
     sent: dict[str, Order] = {}
     for node in network.nodes:
+        sent.update(zip(node.outputs, node.operator.output_orders(foldings[node.name]), strict=True))
+    made = {boundary.tensor for boundary in network.inputs}
+    later: dict[str, list[NetworkNode]] = {}  # by a tensor that is fed back, what converts it
+    for node in network.nodes:
         inputs = []
         for tensor, wanted in zip(node.inputs, node.operator.input_orders(foldings[node.name]), strict=True):
             base = tensor
             for operator, folding in conversion(sent.get(tensor, wanted), wanted):
                 converted = f"{base}·{_spelled(operator.output_orders(folding)[0])}"
                 core = NetworkNode(f"{type(operator).__name__.lower()} {converted}", operator, (tensor,), (converted,))
-                nodes.append(core)
+                (nodes if base in made else later.setdefault(base, [])).append(core)
                 if base in grids:
                     grids[converted] = grids[base]
                 chosen[core.name] = folding
                 tensor = converted
             inputs.append(tensor)
         nodes.append(replace(node, inputs=tuple(inputs)))
-        sent.update(zip(node.outputs, node.operator.output_orders(foldings[node.name]), strict=True))
+        made.update(node.outputs)
+        for tensor in node.outputs:
+            nodes += later.get(tensor, ())
     return replace(network, nodes=tuple(nodes), grids=grids), chosen
 
 

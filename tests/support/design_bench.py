@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_hw.assemble.elaborate import to_circuit
+from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.prove.circuit.check_run import simulate_and_compare
@@ -28,10 +29,7 @@ def random_frames(design: Design, frames: int, seed: int) -> dict[str, np.ndarra
 
 def every_tensor(network: Network, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Golden values of all edges; each lies in the range its type promises."""
-    values = dict(inputs)
-    for node in network.nodes:
-        results = node.operator.golden(*(values[name] for name in node.inputs))
-        values |= dict(zip(node.outputs, results, strict=True))
+    values = golden.trace(network, inputs)
     for name, array in values.items():
         low, high = network.tensors[name].range
         assert low <= array.min() and array.max() <= high, f"{name} leaves {low}..{high}"
@@ -90,8 +88,8 @@ class Bench:
         inputs: dict[str, np.ndarray] | None = None,
     ) -> Run:
         """Compare every value and every firing of random frames, or of those given."""
-        golden = every_tensor(self.design.network, inputs or random_frames(self.design, frames, seed))
-        return simulate_and_compare(self.design, self.simulator, self.names, golden, stall, false_start=false_start)
+        values = every_tensor(self.design.network, inputs or random_frames(self.design, frames, seed))
+        return simulate_and_compare(self.design, self.simulator, self.names, values, stall, false_start=false_start)
 
 
 def prove(design: Design, *, frames: int = 3, seed: int = 0, stalls: bool = True, false_start: int = 0) -> Run:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onnx_hw.ir.network import Network, NetworkNode
+from onnx_hw.ir.network import Network
 
 
 def remove_dead_code(network: Network) -> Network:
     """Return the network without nodes, inputs and tensors that no output depends on."""
-    needed = {boundary.tensor for boundary in network.outputs}
-    nodes: list[NetworkNode] = []
-    for node in reversed(network.nodes):
-        if not needed.isdisjoint(node.outputs):
-            nodes.append(node)
-            needed.update(node.inputs)
-    kept = needed.union(*(node.outputs for node in nodes))
+    pending = [boundary.tensor for boundary in network.outputs]
+    kept, names = set(pending), set[str]()
+    while pending:
+        maker = network.producer(pending.pop())
+        if maker is not None and maker[0].name not in names:
+            names.add(maker[0].name)
+            pending += maker[0].inputs
+            kept.update((*maker[0].inputs, *maker[0].outputs))
     return replace(
         network,
-        nodes=tuple(reversed(nodes)),
+        nodes=tuple(node for node in network.nodes if node.name in names),
         entries={name: tensor for name, tensor in network.entries.items() if name in kept},
         inputs=tuple(boundary for boundary in network.inputs if boundary.tensor in kept),
         held=tuple(boundary for boundary in network.held if boundary.tensor in kept),

@@ -1,0 +1,135 @@
+"""Random recurrent cells without ONNX: a state that returns by way of ``PreviousStep``, folded at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import strategies as st
+
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design, FifoSize
+from onnx_hw.ir.network import Boundary, Network, NetworkNode
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.concat import Concat
+from onnx_hw.ops.lookup import Lookup
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.multiply import Multiply
+from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.previous_step import PreviousStep
+from onnx_hw.ops.requantize import Requantize
+from onnx_hw.ops.tensor import Tensor
+from onnx_hw.schedule.insert_forks import insert_forks
+from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
+from support.random_cases import depths
+
+STATE = Int(4)
+
+
+@dataclass
+class Cell:
+    """A network under construction; ``add`` appends a node and returns its output's name."""
+
+    x: Tensor
+    initial: np.ndarray
+    nodes: list[NetworkNode] = field(default_factory=list)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.state = Tensor((self.x.shape[0], *self.initial.shape), STATE)
+        self.tensors |= {"x": self.x, "h": self.state}
+        self.previous = self.add("previous", PreviousStep(self.state, self.initial), "h")
+
+    def add(self, name: str, operator: Operator, *inputs: str) -> str:
+        self.nodes.append(NetworkNode(name, operator, inputs, (name,)))
+        (self.tensors[name],) = operator.results()
+        return name
+
+    def product(self, name: str, operand: str, weights: np.ndarray) -> str:
+        return self.add(name, MatMul(self.tensors[operand], weights), operand)
+
+    def onto_state(self, name: str, operand: str, divisor: int) -> str:
+        grid = Grid.over(STATE, zero_point=0)
+        return self.add(
+            name, Requantize(self.tensors[operand], (Fraction(1, divisor),), (Fraction(1, 3),), grid), operand
+        )
+
+    def network(self, *outputs: str) -> Network:
+        """The network with the state and perhaps other tensors as outputs."""
+        return Network(
+            "cell", tuple(self.nodes), {"x": self.x}, (self._end("x"),), tuple(map(self._end, outputs or ("h",)))
+        )
+
+    def _end(self, name: str) -> Boundary:
+        tensor = self.tensors[name]
+        return Boundary(name, name, (1, *tensor.shape), np.dtype(np.int64), np.arange(tensor.size))
+
+
+def plain_cell(x: Tensor, initial: np.ndarray, weights: np.ndarray, divisor: int) -> Network:
+    """``h[t] = requantize(weights · concat(x[t], h[t − 1]))``."""
+    cell = Cell(x, initial)
+    joined = cell.add("joined", Concat((x, cell.tensors[cell.previous]), 2), "x", cell.previous)
+    cell.onto_state("h", cell.product("product", joined, weights), divisor)
+    return cell.network()
+
+
+def summed_cell(x: Tensor, initial: np.ndarray, weights: np.ndarray, divisor: int) -> Network:
+    """The same function with two products: that of x is no part of the loop."""
+    cell = Cell(x, initial)
+    of_x = cell.product("of_x", "x", weights[:, : x.channels])
+    of_h = cell.product("of_h", cell.previous, weights[:, x.channels :])
+    cell.onto_state("h", cell.add("sum", Add(cell.tensors[of_x], cell.tensors[of_h]), of_x, of_h), divisor)
+    return cell.network()
+
+
+def gated_cell(x: Tensor, initial: np.ndarray, weights: np.ndarray, divisor: int) -> Network:
+    """``h[t] = requantize(gate · h[t − 1] + (16 − gate) · new)``, with a gate that is a table."""
+    cell = Cell(x, initial)
+    before = cell.tensors[cell.previous]
+    joined = cell.add("joined", Concat((x, before), 2), "x", cell.previous)
+    sum_of_gate, sum_of_new = cell.product("a", joined, weights), cell.product("b", joined, weights[::-1, ::-1].copy())
+    low, high = cell.tensors[sum_of_gate].range
+    table = (np.abs(np.arange(low, high + 1)) // divisor % 17)[None]
+    gate = cell.add("gate", Lookup(cell.tensors[sum_of_gate], table, Int(5, False)), sum_of_gate)
+    new = cell.onto_state("new", sum_of_new, divisor)
+    kept = cell.add("kept", Multiply(cell.tensors[gate], before), gate, cell.previous)
+    rest = cell.add("rest", Lookup(cell.tensors[gate], 16 - np.arange(17)[None], Int(5, False)), gate)
+    added = cell.add("added", Multiply(cell.tensors[rest], cell.tensors[new]), rest, new)
+    cell.onto_state("h", cell.add("sum", Add(cell.tensors[kept], cell.tensors[added]), kept, added), 16)
+    return cell.network("h", "gate")
+
+
+CELLS = (plain_cell, summed_cell, gated_cell)
+
+
+@st.composite
+def recurrent_networks(draw: st.DrawFn, most_steps: int = 20) -> Network:
+    """A cell of one to four channels over one step or more, with and without an initial state other than 0."""
+    steps, inputs, units = draw(st.integers(1, most_steps)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    x = Tensor((steps, 1, inputs), Int(draw(st.integers(1, 4)), draw(st.booleans())))
+    generator = np.random.default_rng(draw(st.integers(0, 999)))
+    initial = generator.integers(STATE.min, STATE.max + 1, (1, units)) * draw(st.integers(0, 1))
+    weights = generator.integers(-3, 4, (units, inputs + units))
+    return draw(st.sampled_from(CELLS))(x, initial, weights, draw(st.integers(1, 5)))
+
+
+@st.composite
+def unsized_designs(draw: st.DrawFn) -> Design:
+    """A cell in which every node has a folding of its own, with gearboxes, and without FIFOs."""
+    network = insert_forks(draw(recurrent_networks()))
+    foldings = {}
+    for node in network.nodes:
+        slowest = node.operator.cycles(node.operator.narrowest)
+        offered = list(node.operator.foldings(draw(st.integers(1, slowest)))) or [node.operator.narrowest]
+        foldings[node.name] = draw(st.sampled_from(offered))
+    return Design(*insert_gearboxes(network, foldings), {})
+
+
+@st.composite
+def recurrent_designs(draw: st.DrawFn) -> Design:
+    """The same with FIFOs of any depth, so that some come to a stop."""
+    design = draw(unsized_designs())
+    sizes = {edge.tensor: FifoSize(draw(depths), 1, 1) for edge in design.edges() if edge.producer}
+    return replace(design, fifos=sizes)
