@@ -19,7 +19,15 @@ from onnx_hw.api.requests import GivenSamples, quantize_options, read_options
 from onnx_hw.commands.build import Build, clamp_stages
 from onnx_hw.commands.build import build as build_in_folder
 from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
-from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, OutputKind, QuantizeOptions, ReadOptions
+from onnx_hw.runtime.options import (
+    DEFAULT_BOARD,
+    BuildOptions,
+    OutputKind,
+    QuantizeOptions,
+    ReadOptions,
+    Resize,
+    resize_of,
+)
 from onnx_hw.runtime.progress import Progress
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
@@ -36,6 +44,7 @@ def build(
     calibration: GivenSamples | None = None,
     random_calibration: bool = False,
     inputs: GivenSamples | None = None,
+    resize: Resize | str | None = None,
     out: str | os.PathLike[str] | None = None,
     example_inputs: Any = None,
     bits: int | Mapping[str, int] | None = None,
@@ -74,6 +83,8 @@ def build(
             what it takes; its outputs have no meaning.
         inputs: samples to prove with, in the same forms. Under the key ``labels`` they may have their right classes;
             then ``report.accuracy`` states accuracies.
+        resize: how images in files get the input's size: ``"stretch"``, or ``"crop"`` for their middle part; None for
+            what ``samples.toml`` next to them says.
         out: folder for everything written; None for ``<graph name>-<board>`` in the current folder.
         example_inputs: for a torch module: a tensor or an array of the shape of one frame, a tuple of them, or a
             dictionary of them by argument of ``forward``.
@@ -113,12 +124,14 @@ def build(
     quantizing = quantize_options(bits, precision, sqnr, accuracy_loss, output_kind)
     if isinstance(model, QuantizedModel):
         _refuse_twice(quantizing, reading, calibration, example_inputs)
+        resize = resize or model.resize
         source, calibration, quantizing, reading = model.source, model.calibration, model.quantizing, model.reading
     else:
         source = model_source(model, example_inputs)
     options = BuildOptions(
         model=source.path or Path(f"{source.name}.onnx"),
         board=os.fspath(board),
+        resize=resize_of(resize),
         out=None if out is None else Path(out),
         folding=None if folding is None else Path(folding),
         scheduling=ScheduleRequest(multipliers=multipliers, fps=fps, clock_mhz=clock_mhz),

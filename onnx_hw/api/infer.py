@@ -12,6 +12,7 @@ from onnx_hw.api.requests import GivenSamples
 from onnx_hw.api.stacking import stacked_as
 from onnx_hw.commands.infer import AUTO, InferOptions, arguments_of, read_host
 from onnx_hw.commands.infer import infer as infer_on_board
+from onnx_hw.runtime.options import Resize, resize_of
 from onnx_hw.runtime.progress import Progress
 from onnx_hw.samples.outputs import Outputs
 
@@ -24,6 +25,7 @@ def infer(
     build: Build | str | os.PathLike[str],
     inputs: GivenSamples,
     *,
+    resize: Resize | str | None = None,
     port: str = AUTO,
     check: bool = False,
     progress: bool | Progress = False,
@@ -34,6 +36,8 @@ def infer(
         build: what ``onnx_hw.build`` returned, or the folder of a build for a board with a link.
         inputs: samples: arrays by graph input, or the array of the only input, or a path (an npz file or a folder).
             The key ``labels`` may hold their right classes.
+        resize: how images in files get the input's size: ``"stretch"``, or ``"crop"`` for their middle part; None for
+            what ``samples.toml`` next to them says.
         port: serial port, or ``"spidev0.0"`` or ``"ftdi://ftdi:232h/1"`` where the board has SPI; ``"auto"`` for the
             first port at which the design answers, ``"sim"`` for a simulation of the whole chip.
         check: whether the outputs are compared with those of the integer network.
@@ -50,7 +54,7 @@ def infer(
     """
     folder = Path(build if isinstance(build, str | os.PathLike) else build.folder)
     source = Path(inputs) if isinstance(inputs, str | os.PathLike) else inputs
-    options = InferOptions(folder=folder, inputs=source, port=port, check=check)
+    options = InferOptions(folder=folder, inputs=source, port=port, check=check, resize=resize_of(resize))
     outputs = infer_on_board(options, receiver(progress)).outputs
     if isinstance(source, Path):
         return outputs

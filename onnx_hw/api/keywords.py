@@ -15,7 +15,7 @@ NAMES = {"clock": "clock_mhz", "dim": "dimensions"}
 
 _WORDS = """
 accuracy-loss bits board calibration check clock cut-at dim folding fps inputs lenient multipliers newer no-gate-level
-out output-kind port precision random-calibration seed sqnr stop-after store strict waves
+out output-kind port precision random-calibration resize seed sqnr stop-after store strict waves
 """
 OPTIONS = frozenset(_WORDS.split())
 """Options of ``onnx-hw build`` and ``onnx-hw infer`` that are keywords of ``onnx_hw.build`` and ``onnx_hw.infer``."""

@@ -21,7 +21,7 @@ from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.quantization.scheme import DEFAULT
 from onnx_hw.quantization.scheme_from_options import scheme_from_options
 from onnx_hw.quantization.suggest_cut import suggest_cut
-from onnx_hw.runtime.options import OutputKind, ReadOptions
+from onnx_hw.runtime.options import OutputKind, ReadOptions, Resize, resize_of
 from onnx_hw.samples.frames import input_data
 from onnx_hw.samples.samples import SampleSource
 
@@ -31,6 +31,7 @@ def quantize(
     model: AnyModel,
     calibration: GivenSamples | None = None,
     *,
+    resize: Resize | str | None = None,
     bits: int | Mapping[str, int] | None = None,
     precision: str | os.PathLike[str] | None = None,
     sqnr: float | None = None,
@@ -51,6 +52,8 @@ def quantize(
         model: path of an ONNX file, its bytes, an ``onnx.ModelProto``, or a ``torch.nn.Module``.
         calibration: samples like the data, for the ranges of a float model: arrays by graph input, or the array of the
             only input, or a path (an npz file or a folder). The key ``labels`` may hold their right classes.
+        resize: how images in files get the input's size: ``"stretch"``, or ``"crop"`` for their middle part; None for
+            what ``samples.toml`` next to them says.
         bits: bits of all integers, 1 to 16, or ``{"weights": 4, "data": 8}``; None for 8.
         precision: TOML file with the bits of single layers and values.
         sqnr: signal-to-noise ratio in dB that the cheapest bits are to reach on the samples, instead of ``bits``.
@@ -75,7 +78,8 @@ def quantize(
     source = model_source(model, example_inputs)
     read = read_source(source, reading)
     samples: SampleSource | None = Path(calibration) if isinstance(calibration, str | os.PathLike) else calibration
-    data = input_data(None, samples, read)
+    way = resize_of(resize)
+    data = input_data(None, samples, read, way)
     warn_of(data.notes)
     ranges = None
     if data.calibration is not None:
@@ -84,7 +88,7 @@ def quantize(
         quantized = quantize_model(prepare_model(read.frame.model), ranges, scheme)
     calibrated = data.calibration is not None
     warn_of(quantization_warnings(read.frame.model, quantized, scheme, calibrated=calibrated))
-    return QuantizedModel(quantized.network, read, source, samples, quantizing, reading)
+    return QuantizedModel(quantized.network, read, source, samples, quantizing, reading, way)
 
 
 def read_source(source: ModelSource, reading: ReadOptions) -> ReadModel:

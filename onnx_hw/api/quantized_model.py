@@ -26,7 +26,7 @@ from onnx_hw.samples.samples import join_batches, split_samples
 if TYPE_CHECKING:
     from onnx_hw.api.model_source import ModelSource
     from onnx_hw.api.requests import GivenSamples
-    from onnx_hw.runtime.options import QuantizeOptions, ReadOptions
+    from onnx_hw.runtime.options import QuantizeOptions, ReadOptions, Resize
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -41,7 +41,7 @@ class QuantizedModel:
     Attributes:
         network: the integer network, for ``flow.schedule`` and the later steps.
         model: the model as written.
-        source, calibration, quantizing, reading: what it was made of, for ``onnx_hw.build``.
+        source, calibration, quantizing, reading, resize: what it was made of, for ``onnx_hw.build``.
     """
 
     network: Network
@@ -50,6 +50,7 @@ class QuantizedModel:
     calibration: GivenSamples | None
     quantizing: QuantizeOptions
     reading: ReadOptions
+    resize: Resize | None = None
 
     def __call__(self, x: Mapping[str, ArrayLike] | ArrayLike) -> Outputs:
         """Return the outputs for samples: a dictionary by output name, in the model's dtypes and units.

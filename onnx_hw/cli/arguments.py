@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from onnx_hw.runtime.options import DEFAULT_BOARD
+from onnx_hw.runtime.options import DEFAULT_BOARD, Resize
 
 
 class File(click.Path):
@@ -47,6 +47,10 @@ CALIBRATION = click.option(
     metavar="X.npz",
     help="Samples for the ranges of a float model: a file, or a folder of samples.",
 )
+RESIZE = click.option(
+    "--resize", type=click.Choice([way.value for way in Resize]), metavar="HOW",
+    help="Give images among the samples the input's size: stretch them, or crop their middle part.",
+)  # fmt: skip
 RANDOM_CALIBRATION = click.option(
     "--random-calibration", is_flag=True,
     help="Build a float model without samples, with scales of random numbers: for its size and speed alone.",

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, RANDOM_CALIBRATION, STORE, VERBOSE
+from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, RANDOM_CALIBRATION, RESIZE, STORE, VERBOSE
 from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.option_groups import QUANTIZING, READING, SCHEDULING
 from onnx_hw.cli.session import CliSession
@@ -23,6 +23,7 @@ from onnx_hw.runtime.stage import Stage
     "--inputs", type=FILE, metavar="X.npz", help="Samples to prove with; the array `labels` may hold their classes."
 )
 @CALIBRATION
+@RESIZE
 @RANDOM_CALIBRATION
 @SCHEDULING
 @FOLDING

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onnx_hw.cli.arguments import CALIBRATION, FILE, JOBS, MODEL, RANDOM_CALIBRATION, SCHEDULER, STORE, complete_boards
+from onnx_hw.cli.arguments import (
+    CALIBRATION,
+    FILE,
+    JOBS,
+    MODEL,
+    RANDOM_CALIBRATION,
+    RESIZE,
+    SCHEDULER,
+    STORE,
+    complete_boards,
+)
 from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.option_groups import OUTPUT_KIND, PRECISION, READING, gathered, widths
 from onnx_hw.cli.session import CliSession
@@ -143,6 +153,7 @@ LIMITS = gathered(
 @STORE
 @click.option("--inputs", type=FILE, metavar="X.npz", help="Samples, as for a build.")
 @CALIBRATION
+@RESIZE
 @RANDOM_CALIBRATION
 @OUTPUT_KIND
 @PRECISION

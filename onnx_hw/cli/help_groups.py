@@ -21,7 +21,7 @@ COMMAND_GROUPS: Mapping[str, tuple[str, ...]] = {
 
 OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Model": ("--board", "--chip", "--fits", "--onnx-only", "--cut-at", "--dim", "--strict", "--lenient", "--newer"),
-    "Samples": ("--inputs", "--calibration", "--random-calibration", "--frames"),
+    "Samples": ("--inputs", "--calibration", "--resize", "--random-calibration", "--frames"),
     "Integers": ("--bits", "--precision", "--sqnr", "--accuracy-loss", "--output-kind"),
     "Speed and size": ("--fps", "--multipliers", "--clock", "--folding"),
     "Search": ("--seeds", "--stop-at", "--budget", "--everything"),

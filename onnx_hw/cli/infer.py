@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.cli.arguments import FILE
+from onnx_hw.cli.arguments import FILE, RESIZE
 from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.session import CliSession
 
@@ -14,6 +14,7 @@ from onnx_hw.cli.session import CliSession
 @click.command(cls=GroupedCommand, short_help="Run a build on its board.")
 @click.argument("folder", metavar="DIR", type=FILE)
 @click.option("--inputs", type=FILE, metavar="X.npz", help="Samples, one array for each graph input.")
+@RESIZE
 @click.option(
     "--port", default="auto", show_default=True, metavar="PORT",
     help="Serial port, or spidev0.0 or ftdi://ftdi:232h/1 where the board has SPI; auto: the first port at which the "
@@ -24,7 +25,14 @@ from onnx_hw.cli.session import CliSession
 @click.option("--self-test", "tests", is_flag=True, help="Send the frames that the build keeps, and show one verdict.")
 @click.pass_obj
 def infer(
-    session: CliSession, folder: Path, inputs: Path | None, port: str, out: Path | None, check: bool, tests: bool
+    session: CliSession,
+    folder: Path,
+    inputs: Path | None,
+    resize: str | None,
+    port: str,
+    out: Path | None,
+    check: bool,
+    tests: bool,
 ) -> None:
     """Send samples to the board that holds the build in DIR, and show the outputs."""
     from onnx_hw.cli.show.summaries import infer_summary, self_test_summary
@@ -33,7 +41,7 @@ def infer(
     if tests:
         from onnx_hw.commands.self_test import refusal, self_test
 
-        if inputs is not None or out is not None or check:
+        if inputs is not None or resize is not None or out is not None or check:
             message = "--self-test must stand alone: it has frames of its own, and compares them with golden"
             raise user_error(
                 "self-test-alone", message, where="--self-test", hint="leave out the others", stage="arguments"
@@ -50,9 +58,11 @@ def infer(
         )
     from onnx_hw.commands.infer import InferOptions
     from onnx_hw.commands.infer import infer as infer_samples
+    from onnx_hw.runtime.options import resize_of
     from onnx_hw.samples.read_samples import write_samples
 
-    made = infer_samples(InferOptions(folder=folder, inputs=inputs, port=port, check=check), session.terminal)
+    options = InferOptions(folder=folder, inputs=inputs, port=port, check=check, resize=resize_of(resize))
+    made = infer_samples(options, session.terminal)
     if out is not None:
         write_samples(out, made.outputs)
     session.terminal.show(infer_summary(made))

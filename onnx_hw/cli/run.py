@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, VERBOSE
+from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, RESIZE, VERBOSE
 from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.option_groups import QUANTIZING, READING, SCHEDULING
 from onnx_hw.cli.session import CliSession
@@ -26,6 +26,7 @@ from onnx_hw.runtime.options import Evaluator, RunOptions
 @click.option("--out", type=FILE, metavar="Y.npz", help="File for the outputs, one array for each graph output.")
 @BOARD
 @CALIBRATION
+@RESIZE
 @SCHEDULING
 @FOLDING
 @QUANTIZING

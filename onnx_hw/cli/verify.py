@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from onnx_hw.cli.arguments import FILE, JOBS, SCHEDULER
+from onnx_hw.cli.arguments import FILE, JOBS, RESIZE, SCHEDULER
 from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.session import CliSession
 from onnx_hw.runtime.options import SimulationEngine, Stalls, VerifyOptions
@@ -15,6 +15,7 @@ from onnx_hw.runtime.options import SimulationEngine, Stalls, VerifyOptions
 @click.command(cls=GroupedCommand, short_help="Prove a build again, with your own data.")
 @click.argument("folder", metavar="DIR", type=FILE)
 @click.option("--inputs", type=FILE, metavar="X.npz", help="Samples; the array `labels` may hold their classes.")
+@RESIZE
 @click.option("--frames", type=click.IntRange(min=1), metavar="N", help="Number of frames.  [default: all samples]")
 @click.option(
     "--engine", type=click.Choice([engine.value for engine in SimulationEngine]), metavar="ENGINE",

@@ -117,7 +117,7 @@ class BuildState:
         self.recorder.record(asked=describe_build_request(self.options))
         model = flow.read(self.options.model, self.options.reading)
         self.model, self.batch, self.inputs = model.frame.model, model.frame.batch, model.graph.inputs
-        self.given = input_data(self.options.inputs, self.options.calibration, model)
+        self.given = input_data(self.options.inputs, self.options.calibration, model, self.options.resize)
         self.warn(self.given.notes)
         self.recorder.status(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
 

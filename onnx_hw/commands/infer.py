@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,11 +17,13 @@ import numpy as np
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Value
+from onnx_hw.runtime.options import Resize, resize_of
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.samples.check_samples import check_samples
 from onnx_hw.samples.outputs import Outputs
 from onnx_hw.samples.read_samples import read_samples
 from onnx_hw.samples.samples import Samples, SampleSource, join_batches, split_samples, stack_outputs
+from onnx_hw.samples.single_input_files import WITHOUT_IMAGES
 from onnx_hw_link.device import Device
 from onnx_hw_link.errors import AnotherDesign, LinkError, NoAnswer, PortFailed
 from onnx_hw_link.host_model import FILE as MODEL
@@ -53,12 +55,18 @@ class InferOptions:
         port: serial port, or SPI port of ``onnx_hw_link.spi_transport``; ``auto`` for the first one at which the
             design answers, ``sim`` for a simulation of the whole chip.
         check: compare with golden.
+        resize: how images in files get the input's size; None for what ``samples.toml`` says.
     """
 
     folder: Path
     inputs: SampleSource | None
     port: str = AUTO
     check: bool = False
+    resize: Resize | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ``UserError`` for an unknown way to resize."""
+        object.__setattr__(self, "resize", resize_of(self.resize))
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
     progress, board = progress or Silent(), ""
     try:
         model = read_host(options.folder)
-        given = _samples(options.inputs, model)
+        given = _samples(options, model)
         for message, hint in given.notes:
             progress.warn(message, hint)
         needed = needs_design(options, model)
@@ -167,13 +175,14 @@ def arguments_of(model: HostModel) -> tuple[Value, ...]:
     return tuple(Value(x.name, _element_type(x.dtype), shape) for x, shape in zip(model.inputs, shapes, strict=True))
 
 
-def _samples(given: SampleSource | None, model: HostModel) -> Samples:
+def _samples(options: InferOptions, model: HostModel) -> Samples:
     """Return samples in the dtypes and shapes of the model's inputs."""
-    values = arguments_of(model)
+    values, given = arguments_of(model), options.inputs
     assert given is not None
     if isinstance(given, Path):
-        return read_samples(given, values, frames_of_a_sample=model.batch)
-    return check_samples(given, values, frames_of_a_sample=model.batch, source="inputs")
+        return read_samples(given, values, frames_of_a_sample=model.batch, resize=options.resize)
+    samples = check_samples(given, values, frames_of_a_sample=model.batch, source="inputs")
+    return samples if options.resize is None else replace(samples, notes=(*samples.notes, WITHOUT_IMAGES))
 
 
 def link_failure(error: LinkError, port: str) -> UserError:

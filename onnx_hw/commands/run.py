@@ -65,7 +65,7 @@ def _by_reference(options: RunOptions, progress: Progress) -> Outputs:
     find_board(options.board)
     model = flow.read(options.model, options.reading)
     types = SampleTypes.of(model)
-    given = replace(types, classes=0 if types.classes == 0 else None).samples(options.inputs, "inputs")
+    given = replace(types, classes=0 if types.classes == 0 else None).samples(options.inputs, "inputs", options.resize)
     for message, hint in given.notes:
         progress.warn(message, hint)
     return Outputs(by_reference(model, given.arrays), given.labels)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -91,19 +90,20 @@ def verify(options: VerifyOptions, progress: Progress | None = None) -> VerifyRe
             kept = read_design(options.folder)
             require_design_of(report, kept.design, folder)
             recorder.status(f"{len(kept.design.network.nodes)} cores, the design of {options.folder}")
-        frames, labels = _frames(options.inputs, report, asked, kept, progress)
+        frames, labels = _frames(options, report, asked, kept, progress)
         with recorder.stage(Stage.SIMULATE):
             return _proven(kept.design, report.digest, frames, labels, options, recorder, folder)
 
 
 def _frames(
-    inputs: Path | None, report: Report, asked: BuildOptions, kept: KeptDesign, progress: Progress
+    options: VerifyOptions, report: Report, asked: BuildOptions, kept: KeptDesign, progress: Progress
 ) -> tuple[Mapping[str, np.ndarray] | None, np.ndarray | None]:
-    """Return the frames to prove with and their labels: those in ``inputs``, or else those of the build.
+    """Return the frames to prove with and their labels: those in ``options.inputs``, or else those of the build.
 
     Raises:
         UserError: they do not fit, or the build's own have changed.
     """
+    inputs, resize = options.inputs, options.resize
     if inputs is None and asked.inputs is not None:
         now, known = sha256(asked.inputs), report.asked.sha256 if report.asked else {}
         if now is None or known.get("inputs") != now:
@@ -111,13 +111,13 @@ def _frames(
             message = f"`inputs` must be the file that the build was made of; {change}"
             hint = "put it back, or give others with --inputs"
             raise user_error("file-changed", message, where=str(asked.inputs), hint=hint)
-        inputs = asked.inputs
+        inputs, resize = asked.inputs, resize or asked.resize
     if inputs is None:
         return None, None
     from onnx_hw.samples.frames import SampleTypes
 
     types = SampleTypes(kept.inputs, kept.batch, kept.classes)
-    samples = types.samples(inputs, "inputs")
+    samples = types.samples(inputs, "inputs", resize)
     for message, hint in samples.notes:
         progress.warn(message, hint)
     return types.frames(samples), samples.labels

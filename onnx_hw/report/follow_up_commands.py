@@ -25,8 +25,9 @@ def follow_up_commands(report: Report) -> dict[str, str]:
     }
     if report.serial is not None and "bitstream" in report.files:
         commands["put it on the board"] = ("program", folder, *program_options(report))
-        samples = options.get("inputs") or "X.npz"
-        commands["compute on the board"] = ("infer", folder, "--inputs", str(samples), "--check")
+        samples, resize = options.get("inputs"), options.get("resize")
+        given = ("--inputs", str(samples or "X.npz"), *(("--resize", resize) if samples and resize else ()))
+        commands["compute on the board"] = ("infer", folder, *given, "--check")
     commands["compare it with another build"] = ("report", folder, "OTHER")
     return {what: shlex.join(["onnx-hw", *words]) for what, words in commands.items()}
 

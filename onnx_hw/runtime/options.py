@@ -16,6 +16,13 @@ from onnx_hw.runtime.stage import Stage
 DEFAULT_BOARD = "ecp5"
 
 
+class Resize(StrEnum):
+    """Way in which an image gets another size; bilinear, with averages where it shrinks."""
+
+    STRETCH = "stretch"  # height and width each to the input's
+    CROP = "crop"  # the shorter side to the input's, and the middle of the longer one
+
+
 class SimulationEngine(StrEnum):
     """Simulators of a circuit."""
 
@@ -121,6 +128,7 @@ class ModelOptions:
         board: name of a file in ``onnx_hw_boards``, or a file of the user's that ends in ``.py``.
         inputs: npz with the frames to prove with (and ``labels``); None for random ones.
         calibration: npz, or a folder, with frames that show the ranges of a float model's tensors.
+        resize: how images among the samples get the input's size; None for what ``samples.toml`` says.
         folding: TOML file with the lanes of every node, instead of a search.
         scheduling: clock, lanes and rate of the design. To miss a clock that is asked for is an error; to miss the
             board's own is a warning. Foldings come from the file ``folding``.
@@ -132,6 +140,7 @@ class ModelOptions:
     board: str = DEFAULT_BOARD
     inputs: Path | None = None
     calibration: Path | None = None
+    resize: Resize | None = None
     folding: Path | None = None
     scheduling: ScheduleRequest = field(default_factory=ScheduleRequest)
     reading: ReadOptions = ReadOptions()
@@ -163,6 +172,7 @@ class BuildOptions(ModelOptions):
     def __post_init__(self) -> None:
         """Raise ``UserError`` for a seed out of range, an unknown stage, and options that do not go together."""
         _take_texts(self, ("model", "out", "inputs", "calibration", "folding", "store"), {"stop_after": Stage})
+        object.__setattr__(self, "resize", resize_of(self.resize))
         if not SEEDS[0] <= self.seed <= SEEDS[1]:
             message = f"the seed must be within {SEEDS[0]} .. {SEEDS[1]:,}, not {self.seed}"
             raise UserError(Problem("argument", message, "--seed", stage="arguments"))
@@ -209,6 +219,7 @@ class RunOptions(ModelOptions):
     def __post_init__(self) -> None:
         """Raise ``UserError`` for an engine that does not exist."""
         _take_texts(self, ("model", "inputs", "calibration", "folding"), {"engine": Evaluator})
+        object.__setattr__(self, "resize", resize_of(self.resize))
 
     def build(self) -> BuildOptions:
         """Return the build whose network or circuit computes the outputs."""
@@ -222,6 +233,7 @@ class VerifyOptions:
     Attributes:
         folder: folder of the build.
         inputs: npz with the frames (and ``labels``); None for those of the build, random ones where it had none.
+        resize: how images among the samples get the input's size; None for what the build, or ``samples.toml``, says.
         frames: number of frames; samples are repeated where there are fewer. None for all samples.
         engine: simulator; None for the fastest one that is installed.
         stalls: how inputs and outputs are stalled.
@@ -231,6 +243,7 @@ class VerifyOptions:
 
     folder: Path
     inputs: Path | None = None
+    resize: Resize | None = None
     frames: int | None = None
     engine: SimulationEngine | None = None
     stalls: Stalls = Stalls.ALL
@@ -241,10 +254,24 @@ class VerifyOptions:
         """Raise ``UserError`` for a number below 1, and for unknown choices."""
         engine: dict[str, type[StrEnum]] = {} if self.engine is None else {"engine": SimulationEngine}
         _take_texts(self, ("folder", "inputs"), {"stalls": Stalls, **engine})
+        object.__setattr__(self, "resize", resize_of(self.resize))
         for what, number in (("frame", self.frames), ("job", self.jobs)):
             if number is not None and number < 1:
                 message = f"there must be at least one {what}, not {number}"
                 raise UserError(Problem("argument", message, f"--{what}s", stage="arguments"))
+
+
+def resize_of(given: Resize | str | None) -> Resize | None:
+    """Return the way to resize images that a caller may give as a text.
+
+    Raises:
+        UserError: there is no such way.
+    """
+    if given is None or given in tuple(Resize):
+        return None if given is None else Resize(given)
+    message = f"`resize` must be one of {', '.join(Resize)}, not {given!r}"
+    hint = did_you_mean(str(given), Resize)
+    raise UserError(Problem("argument", message, "resize", hint, stage="arguments"))
 
 
 def _take_texts(

@@ -17,7 +17,7 @@ import numpy as np
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.text import short
 from onnx_hw.messages.toml import read_toml
-from onnx_hw.samples.images import Resize
+from onnx_hw.runtime.options import Resize
 
 DESCRIPTION = "samples.toml"
 MAX_DESCRIPTION_BYTES = 1 << 16
@@ -48,8 +48,11 @@ class Description:
     classes: tuple[str, ...] | None = None
 
 
-def read_description(folder: Path) -> Description:
+def read_description(folder: Path, resize: Resize | None = None) -> Description:
     """Return the content of ``samples.toml`` in a folder; an empty one where there is no such file.
+
+    Args:
+        resize: how images get another size, whatever the file says; None for what it says.
 
     Raises:
         UserError: stage ``samples``; what is wrong with the file.
@@ -66,14 +69,16 @@ def read_description(folder: Path) -> Description:
         )
 
     if not path.exists():
-        return Description(path)
+        return Description(path, resize=resize)
     stored = read_toml(path, MAX_DESCRIPTION_BYTES, refused)
     scaling = None
     if "scale" in stored or "offset" in stored:
         scaling = Scaling(*(_numbers(stored.pop(name, usual), name, refused) for name, usual in USUAL.items()))
-    resize = stored.pop("resize", None)
-    if resize is not None and resize not in tuple(Resize):
-        raise refused(f"of `resize` as {' or '.join(repr(str(way)) for way in Resize)}, not {resize!r}")
+    stated = stored.pop("resize", None)
+    if stated is not None and stated not in tuple(Resize):
+        raise refused(f"of `resize` as {' or '.join(repr(str(way)) for way in Resize)}, not {stated!r}")
+    if resize is None and stated is not None:
+        resize = Resize(stated)
     classes = stored.pop("classes", None)
     if classes is not None and not (
         isinstance(classes, list) and classes and all(isinstance(name, str) for name in classes)
@@ -81,9 +86,7 @@ def read_description(folder: Path) -> Description:
         raise refused("of `classes` as a list of names")
     if stored:
         raise refused(f"of `scale`, `offset`, `resize` and `classes` only, not {', '.join(map(short, stored))}")
-    return Description(
-        path, scaling, None if resize is None else Resize(resize), None if classes is None else tuple(classes)
-    )
+    return Description(path, scaling, resize, None if classes is None else tuple(classes))
 
 
 USUAL = {"scale": 1.0, "offset": 0.0}

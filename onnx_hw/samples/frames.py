@@ -13,9 +13,11 @@ from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.canonicalize.unbatch import ReadModel
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model, Value
+from onnx_hw.runtime.options import Resize
 from onnx_hw.samples.check_samples import check_samples
 from onnx_hw.samples.read_samples import read_samples
 from onnx_hw.samples.samples import Note, Samples, SampleSource, frame_count, one_frame, split_samples, stack_outputs
+from onnx_hw.samples.single_input_files import WITHOUT_IMAGES
 
 
 @dataclass(frozen=True)
@@ -63,20 +65,23 @@ class SampleTypes:
         """Return the facts of a model."""
         return cls(model.graph.inputs, model.frame.batch, classes_of(model.frame.model))
 
-    def samples(self, given: SampleSource, source: str) -> Samples:
+    def samples(self, given: SampleSource, source: str, resize: Resize | None = None) -> Samples:
         """Return the samples of a file, a folder or arrays.
 
         Args:
             source: name of arrays in errors.
+            resize: how images in files get the input's size; None for what ``samples.toml`` says.
 
         Raises:
             UserError: they do not fit; see ``check_samples`` and ``read_samples``.
         """
         classes = self.classes or None
         if isinstance(given, Path):
-            samples = read_samples(given, self.inputs, frames_of_a_sample=self.batch, classes=classes)
+            samples = read_samples(given, self.inputs, frames_of_a_sample=self.batch, classes=classes, resize=resize)
         else:
             samples = check_samples(given, self.inputs, frames_of_a_sample=self.batch, classes=classes, source=source)
+            if resize is not None:
+                samples = replace(samples, notes=(*samples.notes, WITHOUT_IMAGES))
         if samples.labels is None or self.classes != 0:
             return samples
         return replace(samples, labels=None, notes=(*samples.notes, WITHOUT_CLASSES))
@@ -86,7 +91,9 @@ class SampleTypes:
         return split_samples(samples.arrays, self.batch)
 
 
-def input_data(inputs: SampleSource | None, calibration: SampleSource | None, model: ReadModel) -> InputData:
+def input_data(
+    inputs: SampleSource | None, calibration: SampleSource | None, model: ReadModel, resize: Resize | None = None
+) -> InputData:
     """Return the frames that a caller gives, in files or as arrays, checked against the inputs of the model.
 
     ::
@@ -97,6 +104,7 @@ def input_data(inputs: SampleSource | None, calibration: SampleSource | None, mo
         inputs: samples to prove and to compute with; None for none.
         calibration: samples for calibration; None for none.
         model: the model as it was read.
+        resize: how images in files get the input's size; None for what ``samples.toml`` says.
 
     Raises:
         UserError: all faults of both; see ``check_samples``, and ``read_samples`` for files.
@@ -106,7 +114,7 @@ def input_data(inputs: SampleSource | None, calibration: SampleSource | None, mo
 
     def checked(given: SampleSource | None, source: str) -> Samples | None:
         try:
-            return None if given is None else types.samples(given, source)
+            return None if given is None else types.samples(given, source, resize)
         except UserError as error:
             problems.extend(error.problems)
             return None
@@ -119,8 +127,16 @@ def input_data(inputs: SampleSource | None, calibration: SampleSource | None, mo
         None if of_inputs is None else of_inputs.labels,
         None if of_calibration is None else split_samples(of_calibration.arrays, types.batch),
         None if of_calibration is None else of_calibration.labels,
-        tuple(dict.fromkeys(note for samples in (of_inputs, of_calibration) if samples for note in samples.notes)),
+        _notes([samples for samples in (of_inputs, of_calibration) if samples is not None]),
     )
+
+
+def _notes(sources: Sequence[Samples]) -> tuple[Note, ...]:
+    """Return the notes of all sources, once each; images in one of them are reason enough to resize."""
+    notes = dict.fromkeys(note for samples in sources for note in samples.notes)
+    if not all(WITHOUT_IMAGES in samples.notes for samples in sources):
+        notes.pop(WITHOUT_IMAGES, None)
+    return tuple(notes)
 
 
 def classes_of(model: Model) -> int | None:

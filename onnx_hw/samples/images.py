@@ -6,18 +6,11 @@ import io
 import struct
 import warnings
 import zlib
-from enum import StrEnum
 
 import numpy as np
 
 from onnx_hw.messages.errors import user_error
-
-
-class Resize(StrEnum):
-    """Way in which an image gets another size; bilinear, with averages where it shrinks."""
-
-    STRETCH = "stretch"  # height and width each to the input's
-    CROP = "crop"  # the shorter side to the input's, and the middle of the longer one
+from onnx_hw.runtime.options import Resize
 
 
 def require_pillow(where: str) -> None:

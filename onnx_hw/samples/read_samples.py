@@ -16,6 +16,7 @@ import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -25,13 +26,14 @@ from numpy.lib import format as npy
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.graph.model import Value
+from onnx_hw.runtime.options import Resize
 from onnx_hw.samples.check_samples import LABELS, check_samples, listed_names
 from onnx_hw.samples.description import read_description
 from onnx_hw.samples.npz import read_npz
 from onnx_hw.samples.outputs import storable
 from onnx_hw.samples.sample_folder import read_folder
 from onnx_hw.samples.samples import Samples
-from onnx_hw.samples.single_input_files import NOT_AN_ARRAY, read_single
+from onnx_hw.samples.single_input_files import IMAGES, NOT_AN_ARRAY, WITHOUT_IMAGES, read_single
 
 NPZ = ".npz"
 GIT_LFS = b"version https://git-lfs"
@@ -48,6 +50,7 @@ def read_samples(
     finite: bool = True,
     frames_of_a_sample: int = 1,
     classes: int | None = None,
+    resize: Resize | None = None,
 ) -> Samples:
     """Read and check a file against the inputs of a graph.
 
@@ -57,6 +60,7 @@ def read_samples(
         finite: whether NaN and infinities are refused: no integer stands for them, and they would spoil every range.
         frames_of_a_sample: number of labels for each sample.
         classes: number of classes, which labels count from 0; None where that is unknown.
+        resize: how images get the input's size; None for what ``samples.toml`` says.
 
     Raises:
         UserError: stage ``samples``; all faults of the file.
@@ -66,11 +70,20 @@ def read_samples(
     )
     if os.path.isdir(path):  # false also where the path is too long
         return read_folder(
-            path, inputs, read_file, finite=finite, frames_of_a_sample=frames_of_a_sample, classes=classes
+            path,
+            inputs,
+            read_file,
+            finite=finite,
+            frames_of_a_sample=frames_of_a_sample,
+            classes=classes,
+            resize=resize,
         )
     kind = _kind_of(path)
     if kind != NPZ:
-        array, notes = read_single(path, kind, inputs, read_description(path.parent), finite=finite)
+        description = read_description(path.parent, resize)
+        array, notes = read_single(path, kind, inputs, description, finite=finite)
+        if resize is not None and kind not in IMAGES:
+            notes.append(WITHOUT_IMAGES)
         return Samples({inputs[0].name: array}, len(array), None, tuple(notes))
     stored = _load(path)
     if inputs and not stored:
@@ -80,9 +93,10 @@ def read_samples(
     keys = [key for key in stored if key != LABELS]
     if len(names) == len(keys) == 1 and LABELS not in names:
         stored = {names[0] if key != LABELS else key: array for key, array in stored.items()}
-    return check_samples(
+    samples = check_samples(
         stored, inputs, finite=finite, frames_of_a_sample=frames_of_a_sample, classes=classes, source=str(path)
     )
+    return samples if resize is None else replace(samples, notes=(*samples.notes, WITHOUT_IMAGES))
 
 
 def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

@@ -18,12 +18,13 @@ import numpy as np
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.graph.model import Value
+from onnx_hw.runtime.options import Resize
 from onnx_hw.samples.class_labels import LABELS_FILE, labels_of_folders, read_labels_file
 from onnx_hw.samples.concatenate import SampleConcatenation
 from onnx_hw.samples.description import DESCRIPTION, read_description
 from onnx_hw.samples.images import require_pillow
 from onnx_hw.samples.samples import Note, Samples, frame_count
-from onnx_hw.samples.single_input_files import IMAGES, SOUNDS, SUFFIXES, read_single, sound_rate
+from onnx_hw.samples.single_input_files import IMAGES, SOUNDS, SUFFIXES, WITHOUT_IMAGES, read_single, sound_rate
 
 MAX_FAULTS = 10
 """Number of faults in an error; further files may well have the same ones."""
@@ -42,6 +43,7 @@ def read_folder(
     finite: bool = True,
     frames_of_a_sample: int = 1,
     classes: int | None = None,
+    resize: Resize | None = None,
 ) -> Samples:
     """Read all samples of a folder, one file at a time.
 
@@ -49,25 +51,27 @@ def read_folder(
         inputs: the graph's inputs.
         read_file: reads npz files.
         finite, frames_of_a_sample, classes: as for ``check_samples``.
+        resize: how images get the input's size; None for what ``samples.toml`` says.
 
     Raises:
         UserError: stage ``samples``; up to ``MAX_FAULTS`` faults of the files, or the fault of the folder.
     """
-    description = read_description(folder)
+    description = read_description(folder, resize)
     groups = _groups(folder)
     paths = [path for files in groups.values() for path in files]
-    if any(path.suffix.lower() in IMAGES for path in paths):
+    has_images = any(path.suffix.lower() in IMAGES for path in paths)
+    if has_images:
         require_pillow(str(folder))
     _refuse_other_rates([path for path in paths if path.suffix.lower() in SOUNDS])
     named: dict[Path, int] = {}  # classes by file
-    notes: dict[Note, None] = {}
+    notes: dict[Note, None] = {} if has_images or resize is None else {WITHOUT_IMAGES: None}
     if list(groups) != [folder]:
         of_folders, counted = labels_of_folders(list(groups), description)
         named = {path: of_folders[group] for group, files in groups.items() for path in files}
-        notes = dict.fromkeys(counted)
+        notes |= dict.fromkeys(counted)
     elif (folder / LABELS_FILE).exists():
         named, counted = read_labels_file(folder / LABELS_FILE, paths, description)
-        notes = dict.fromkeys(counted)
+        notes |= dict.fromkeys(counted)
     problems: list[Problem] = []
     labels: list[np.ndarray | None] = []
     with SampleConcatenation([value.name for value in inputs]) as samples:

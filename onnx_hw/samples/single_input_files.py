@@ -27,6 +27,9 @@ from onnx_hw.samples.images import read_image
 from onnx_hw.samples.samples import Note
 
 ARRAYS, IMAGES, SOUNDS = (".npy",), (".png", ".jpg", ".jpeg"), (".wav",)
+WITHOUT_IMAGES: Note = ("--resize is for images, and there are none among the samples", "leave out --resize")
+"""Note that an option changes nothing."""
+
 SUFFIXES = (*ARRAYS, *IMAGES, *SOUNDS)
 """Endings of files, in lower case."""
 
@@ -101,7 +104,9 @@ def _pixels(path: Path, value: Value, description: Description) -> np.ndarray:
     if size is None:
         message = f"an input must be an image of known size for `resize`; {short(value.name)} is"
         message = f"{message} {spelled_shape(value.shape or ())}, and the file has {pixels.shape[-1]} channels"
-        raise UserError(_problem("samples-shape", message, str(path), f"leave `resize` out of {description.path}"))
+        raise UserError(
+            _problem("samples-shape", message, str(path), f"leave out --resize, or `resize` in {description.path}")
+        )
     return pixels if pixels.shape[:2] == size else read_image(content, size, description.resize)
 
 
@@ -203,7 +208,7 @@ def _arranged(array: np.ndarray, value: Value, path: Path, rate: int | None = No
         sizes_text = f"{count:,} samples of {channels} channels, {count / rate:.2f} s at {rate:,} Hz"
         hint = f"the sound has {sizes_text}: bring it to the rate, length and channels of training, such as with sox"
     if array.ndim == 3:
-        hint = f'`resize = "stretch"` or `"crop"` in {path.parent / DESCRIPTION} changes height and width'
+        hint = f"`--resize stretch` or `--resize crop` changes height and width, as `resize` in {DESCRIPTION} does"
         if array.shape[-1] not in pattern:
             hint = f"the file has {array.shape[-1]} channels: convert it to grey or colour, as the input is"
     raise UserError(_problem("samples-shape", message, str(path), hint))

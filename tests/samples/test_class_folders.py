@@ -125,7 +125,7 @@ def test_one_image(tmp_path: Path, ending: str) -> None:
 def test_another_size(tmp_path: Path) -> None:
     """Only where it is asked for; 8 × 24 is stretched, or cut to its middle."""
     drawn(tmp_path / "a.png", 1, (8, 24))
-    assert '`resize = "stretch"` or `"crop"`' in refusal(tmp_path)
+    assert "`--resize stretch` or `--resize crop`" in refusal(tmp_path)
     with Image.open(tmp_path / "a.png") as image:
         stretched = image.resize((6, 4), Image.Resampling.BILINEAR)
         middle = image.resize((6, 4), Image.Resampling.BILINEAR, (6, 0, 18, 8))

@@ -120,6 +120,8 @@ def command(model: Path, asked: BuildOptions, choice: Choice) -> str:
     for option, path in (("--calibration", asked.calibration), ("--inputs", asked.inputs)):
         if path is not None:
             words += [option, str(path)]
+    if asked.resize is not None:
+        words += ["--resize", asked.resize.value]
     quantizing, reading = asked.quantizing, asked.reading
     if quantizing.output is not None:
         words += ["--output-kind", quantizing.output.value]
