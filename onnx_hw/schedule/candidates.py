@@ -75,6 +75,7 @@ class Offers:
         self._too_wide: dict[str, dict[Folding, Streams]] = {}
         self._either: set[tuple[str, Folding]] = set()  # offered with either kind of multiplier: those with hardware's
         self._least: dict[tuple[str, bool], list[tuple[int, int, np.ndarray | None]]] = {}
+        self._least_of_each: dict[int, dict[str, np.ndarray]] = {}
         self._interval, self._answers = 0, dict[tuple[str, Key | None, Key | None], tuple[Any, ...]]()
 
     @cached_property
@@ -123,11 +124,15 @@ class Offers:
             )
         return _that_leave_enough(alternatives, allowed)
 
-    def least_by_themselves(self, interval: int) -> np.ndarray:
-        """Return what nodes take at least, each asked by itself, without what lies between them: (resources,) int64."""
-        foldings = {node.name: self._by_itself(node, interval) for node in self.network.nodes}
-        least = _least_of_each({name: some for name, some in foldings.items() if some})
-        return np.asarray(sum(least.values(), NOTHING))
+    def least_of_each(self, interval: int) -> dict[str, np.ndarray]:
+        """Return what each node takes at least, asked by itself, without what lies between them: (resources,) int64.
+
+        Nodes that are too slow are left out.
+        """
+        if interval not in self._least_of_each:
+            foldings = {node.name: self._by_itself(node, interval) for node in self.network.nodes}
+            self._least_of_each[interval] = _least_of_each({name: some for name, some in foldings.items() if some})
+        return self._least_of_each[interval]
 
     def least(self, node: NetworkNode, interval: int) -> np.ndarray | None:
         """Return the MAC lanes and multipliers a node takes at least, asked by itself, (PRODUCTS,) int64; None if too

@@ -48,6 +48,11 @@ def as_array(used: Resources) -> np.ndarray:
     return np.array([getattr(used, field) for field in RESOURCES], dtype=np.int64)
 
 
+def as_resources(used: np.ndarray) -> Resources:
+    """Return the resources of an array: (resources,) int64."""
+    return Resources(**{field: int(amount) for field, amount in zip(RESOURCES, used, strict=True)})
+
+
 def part_of(given: Order, wanted: Order) -> tuple[Tensor, int]:
     """Return the smallest tensor between whose orders the same cores lie, and how often it passes in a frame: rows are
     alike, and groups of pixels where their number stays.

@@ -22,6 +22,10 @@ MAX_NAMED_NODES = 3
 """Number of nodes that are named for each resource."""
 
 
+NOTHING_HELPS = "no option and no board helps: only fewer bits, or a smaller model, will fit"
+"""Hint where nothing that was tried fits."""
+
+
 class Fits(Protocol):
     """Search for the design for a budget, frames per second and a target; None where there is no such design.
 
@@ -38,6 +42,41 @@ class OtherTarget:
     most: Budget
     target: DesignTarget
     comfortable: Budget | None = None
+
+
+OtherTargets = Mapping[str, OtherTarget]
+"""Other targets, by the name of the board."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Resources that a design takes, or that every design takes at least: of the whole, and by part."""
+
+    whole: Resources
+    parts: Mapping[str, Resources]
+
+    @classmethod
+    def of(cls, design: Design) -> Needs:
+        """Return what a design takes with its FIFOs, by node, FIFO, and stream at its ends."""
+        parts = {short(node.name): design.resources_of(node) for node in design.network.nodes}
+        parts |= {f"the FIFO of {short(tensor)}": cost for tensor, cost in design.fifo_costs().items()}
+        parts |= {
+            f"the stream {short(edge.tensor)}": Resources(pins=pins_of(edge.order))
+            for edge in design.edges()
+            if edge.producer is None or edge.consumer is None
+        }
+        return cls(design.with_fifos(), parts)
+
+    @classmethod
+    def sum_of(cls, nodes: Mapping[str, Resources]) -> Needs:
+        """Return what nodes take together, by their names."""
+        return cls(sum(nodes.values(), Resources()), {short(name): some for name, some in nodes.items()})
+
+    def largest(self, field: str) -> str:
+        """Say which parts take most of a resource: ``block RAMs: `conv1` 32, `conv2` 16``."""
+        amounts = {name: taken for name, cost in self.parts.items() if (taken := amount(cost, field))}
+        first = sorted(amounts, key=lambda name: -amounts[name])[:MAX_NAMED_NODES]
+        return f"{RESOURCES[field]}: {', '.join(f'{name} {amounts[name]:,}' for name in first)}"
 
 
 def too_many_frames(network: Network, fps: float, clock_mhz: float) -> UserError:
@@ -86,12 +125,21 @@ def fifos_too_slow(design: Design, cycles: int, fps: float, interval: int) -> Us
 
 def folding_too_big(design: Design, most: Budget) -> UserError:
     """Return the error that the given folding takes more than there is."""
-    return _too_big("this folding", design, most, "fewer lanes in the folding file")
+    return _too_big("this folding needs", Needs.of(design), most, "fewer lanes in the folding file")
 
 
-def nothing_fits(
-    cheapest: Design, most: Budget, fps: float | None, elsewhere: Mapping[str, OtherTarget], fits: Fits
-) -> UserError:
+def far_too_big(least: Needs, most: Budget, fps: float | None, elsewhere: OtherTargets, fits: Fits) -> UserError:
+    """Return the error that a lower bound of all designs exceeds ``most``: neither lanes nor a slower rate help here.
+
+    Args:
+        least: lower bound of what a design takes.
+        fps, elsewhere, fits: as for ``nothing_fits``.
+    """
+    hint = "; ".join(_other_targets_that_fit(fps, elsewhere, fits)) or NOTHING_HELPS
+    return _too_big("even the slowest design needs at least", least, most, hint)
+
+
+def nothing_fits(cheapest: Design, most: Budget, fps: float | None, elsewhere: OtherTargets, fits: Fits) -> UserError:
     """Return the error that no design fits ``most``.
 
     Args:
@@ -100,13 +148,12 @@ def nothing_fits(
         elsewhere: other boards, by name.
     """
     what = "even the slowest design" if fps is None else f"{fps:.12g} frames a second at {cheapest.clock_mhz:g} MHz"
-    helps = list(_what_helps(cheapest, most, fps, elsewhere, fits))
-    hint = "; ".join(helps) or "no option and no board helps: only fewer bits, or a smaller model, will fit"
-    return _too_big(what, cheapest, most, hint)
+    hint = "; ".join(_what_helps(cheapest, most, fps, elsewhere, fits)) or NOTHING_HELPS
+    return _too_big(f"{what} needs", Needs.of(cheapest), most, hint)
 
 
 def _what_helps(
-    cheapest: Design, most: Budget, fps: float | None, elsewhere: Mapping[str, OtherTarget], fits: Fits
+    cheapest: Design, most: Budget, fps: float | None, elsewhere: OtherTargets, fits: Fits
 ) -> Iterator[str]:
     here, any_fits = cheapest.target, False
     if most.mac_lanes is not None:
@@ -124,38 +171,28 @@ def _what_helps(
         fastest = fits(replace(most, mac_lanes=None), None, here)
         if fastest:
             yield f"without --multipliers, `--fps {spelled(fastest.frames_per_second)}` fits: {lanes_and_rate(fastest)}"
+    yield from _other_targets_that_fit(fps, elsewhere, fits)
+
+
+def _other_targets_that_fit(fps: float | None, elsewhere: OtherTargets, fits: Fits) -> Iterator[str]:
     for name, there in elsewhere.items():
         other = fits(there.comfortable or there.most, fps, there.target, there.most)
         if other:
             yield f"`--board {name}` fits: {lanes_and_rate(other)}"
 
 
-def _too_big(what: str, design: Design, most: Budget, hint: str) -> UserError:
-    excess = most.excess(design.with_fifos())
+def _too_big(what: str, needs: Needs, most: Budget, hint: str) -> UserError:
+    excess = most.excess(needs.whole)
     listed = ", ".join(f"{have:,} {name} of {allowed:,}" for name, (have, allowed) in excess.items())
-    where = "; ".join(_largest(design, field) for field, name in RESOURCES.items() if name in excess)
+    where = "; ".join(needs.largest(field) for field, name in RESOURCES.items() if name in excess)
     return user_error(
         "too-big",
-        f"{what} needs {listed}",
+        f"{what} {listed}",
         where=f"most {where}",
         hint=hint,
         stage="schedule",
         exit_code=ExitCode.DOES_NOT_FIT,
     )
-
-
-def _largest(design: Design, field: str) -> str:
-    """Say which nodes take most of a resource: ``block RAMs: `conv1` 32, `conv2` 16``."""
-    costs: dict[str, Resources] = {short(node.name): design.resources_of(node) for node in design.network.nodes}
-    costs |= {f"the FIFO of {short(tensor)}": cost for tensor, cost in design.fifo_costs().items()}
-    costs |= {
-        f"the stream {short(edge.tensor)}": Resources(pins=pins_of(edge.order))
-        for edge in design.edges()
-        if edge.producer is None or edge.consumer is None
-    }
-    amounts = {name: taken for name, cost in costs.items() if (taken := amount(cost, field))}
-    first = sorted(amounts, key=lambda name: -amounts[name])[:MAX_NAMED_NODES]
-    return f"{RESOURCES[field]}: {', '.join(f'{name} {amounts[name]:,}' for name in first)}"
 
 
 def lanes_and_rate(design: Design) -> str:

@@ -11,7 +11,7 @@ from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.ir.target import DesignTarget
-from onnx_hw.messages.errors import UserError, user_error
+from onnx_hw.messages.errors import user_error
 from onnx_hw.ops.folding import Folding
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.budget import RESOURCES, Budget, amount
@@ -21,7 +21,7 @@ from onnx_hw.schedule.explain_no_fit import OtherTarget
 from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
-from onnx_hw.schedule.schedule_network import schedule_network
+from onnx_hw.schedule.schedule_network import design_at_rate, schedule_network
 from onnx_hw.schedule.search_folding import far_too_little
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
@@ -83,22 +83,14 @@ def schedule_for_board(
     multipliers, target = request.multipliers, DesignTarget(board, clock_of(board, request.clock_mhz))
     shell = shell_cells(network, board, target.clock_mhz)
 
-    def scheduled(request: ScheduleRequest, elsewhere: Mapping[str, OtherTarget]) -> tuple[Design, dict[str, Folding]]:
-        return schedule_network(
-            network,
-            target_budget(board, multipliers, shell),
-            request,
-            target=target,
-            most=full_budget(board, multipliers, shell),
-            elsewhere=elsewhere,
-        )
-
-    if isinstance(board, LinkedBoard) and request.wants_fastest and not multipliers:
-        try:
-            return scheduled(replace(request, fps=most_frames_a_second(network, board.link)), {})
-        except UserError:
-            pass  # the chip does not keep the link busy: as fast as it can, then
-    return scheduled(request, OtherBoards(board, multipliers, request.clock_mhz, shell))
+    budget, most = target_budget(board, multipliers, shell), full_budget(board, multipliers, shell)
+    if isinstance(board, LinkedBoard) and request.wants_fastest and not multipliers and not request.depths:
+        fps = most_frames_a_second(network, board.link)
+        enough = design_at_rate(network, budget, fps, target=target, most=most)
+        if enough is not None:
+            return enough  # else the chip does not keep the link busy: as fast as it can, then
+    elsewhere = OtherBoards(board, multipliers, request.clock_mhz, shell)
+    return schedule_network(network, budget, request, target=target, most=most, elsewhere=elsewhere)
 
 
 def far_too_large(board: Board, network: Network, request: ScheduleRequest) -> bool:

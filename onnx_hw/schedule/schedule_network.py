@@ -19,9 +19,12 @@ from onnx_hw.runtime.gc_pause import garbage_collection_paused
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.candidates import Offers
+from onnx_hw.schedule.converters import as_resources
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.explain_no_fit import (
-    OtherTarget,
+    Needs,
+    OtherTargets,
+    far_too_big,
     fifos_too_slow,
     folding_too_big,
     folding_too_slow,
@@ -32,7 +35,7 @@ from onnx_hw.schedule.folding_for_interval import fold_for, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.min_cycles import longest_interval
-from onnx_hw.schedule.search_folding import Search, hopeless
+from onnx_hw.schedule.search_folding import Search, far_too_little, hopeless
 from onnx_hw.schedule.size_fifos import kept_interval, size_fifos
 
 
@@ -44,7 +47,7 @@ def schedule_network(
     *,
     target: DesignTarget,
     most: Budget | None = None,
-    elsewhere: Mapping[str, OtherTarget] | None = None,
+    elsewhere: OtherTargets | None = None,
     search: Search = Search(),  # noqa: B008
 ) -> tuple[Design, dict[str, Folding]]:
     """Choose forks, foldings, gearboxes and FIFO depths.
@@ -91,38 +94,136 @@ def schedule_network(
             hint="foldings=..., as in the design that the depths are from",
             stage="schedule",
         )
-    fitting = _fitting(network, budget, most, target, interval, search)
+    designs = Designs(network, search)
+    fitting = designs.within(budget, most, target, interval)
     if fitting is not None:
         return fitting
-    least = longest_interval(network) if interval is None else interval
-    cheapest = _cheapest(network, least, most.pins, cost)
+    least = designs.far_beyond(most, cost)
+    if least is not None:
+        raise far_too_big(least, without_lanes(most), fps, elsewhere or {}, designs.fits)
+    cheapest = designs.cheapest(interval, most.pins, cost)
     if cheapest is None:
         if fps is not None and fold_for(network, longest_interval(network)) is not None:
             raise too_many_frames(network, fps, target.clock_mhz)
         raise _scheduled_before(network)
-    rooms = [budget, budget.stretched(resources_of(network, cheapest, cost), most), most]
-    _, *more = dict.fromkeys(rooms + [replace(room, in_logic=True) for room in rooms])
-    for room in () if _hopeless(network, most, cost) else more:
-        fitting = _fitting(network, room, most, target, interval, search)
-        if fitting is not None:
-            return fitting
+    smallest = _unsized(network, cheapest, target)
+    if not most.excess(smallest.resources()):
+        smallest = size_fifos(smallest)
+    raise nothing_fits(smallest, most, fps, elsewhere or {}, designs.fits)
 
-    def fits(other: Budget, fps: float | None, there: DesignTarget, /, *more: Budget) -> Design | None:
-        longest = None if fps is None else interval_of(fps, there.clock_mhz)
-        largest = more[-1] if more else other
-        if _hopeless(network, largest, Cost.of(there.board.family)):
+
+@garbage_collection_paused()
+def design_at_rate(
+    network: Network, budget: Budget, fps: float, *, target: DesignTarget, most: Budget
+) -> tuple[Design, dict[str, Folding]] | None:
+    """Return the cheapest design of a rate, as ``schedule_network`` does; None if it would raise an error, which is
+    not worked out.
+    """
+    network = verify_network(insert_forks(network), "insert_forks")
+    return Designs(network).within(budget, most, target, interval_of(fps, target.clock_mhz))
+
+
+class Designs:
+    """The designs of a network with its forks. What is known of them is kept: budgets and targets are many."""
+
+    def __init__(self, network: Network, search: Search = Search()) -> None:  # noqa: B008
+        self._network, self._search = network, search
+        self._longest = longest_interval(network)
+        self._offers: dict[Cost, Offers] = {}
+        self._cheapest: dict[tuple[int, int | None, Cost], dict[str, Folding] | None] = {}
+
+    def within(
+        self, budget: Budget, most: Budget, target: DesignTarget, interval: int | None
+    ) -> tuple[Design, dict[str, Folding]] | None:
+        """Return the design within a budget, or, where it is too small, within as little of ``most`` beside it as
+        helps; None if no design fits.
+
+        Args:
+            interval: cycles from frame to frame at most, for the cheapest design; None for the fastest one.
+        """
+        cost = Cost.of(target.board.family)
+        if self.far_beyond(most, cost) is not None:
             return None
-        rooms = (other, *more)
+        fitting = self._fitting(budget, most, target, interval)
+        cheapest = None if fitting is not None else self.cheapest(interval, most.pins, cost)
+        if cheapest is None or self._hopeless(most, cost):
+            return fitting
+        rooms = [budget, budget.stretched(resources_of(self._network, cheapest, cost), most), most]
+        _, *more = dict.fromkeys(rooms + [replace(room, in_logic=True) for room in rooms])
+        return next(filter(None, (self._fitting(room, most, target, interval) for room in more)), None)
+
+    def fits(self, budget: Budget, fps: float | None, target: DesignTarget, /, *more: Budget) -> Design | None:
+        """Return the design within the first budget that is large enough; see ``Fits``."""
+        interval = None if fps is None else interval_of(fps, target.clock_mhz)
+        largest = more[-1] if more else budget
+        if self._hopeless(largest, Cost.of(target.board.family)):
+            return None
+        rooms = (budget, *more)
         for room in dict.fromkeys((*rooms, *(replace(room, in_logic=True) for room in rooms))):
-            fitting = _fitting(network, room, largest, there, longest, search)
+            fitting = self._fitting(room, largest, target, interval)
             if fitting is not None:
                 return fitting[0]
         return None
 
-    smallest = _unsized(network, cheapest, target)
-    if not most.excess(smallest.resources()):
-        smallest = size_fifos(smallest)
-    raise nothing_fits(smallest, most, fps, elsewhere or {}, fits)
+    def far_beyond(self, room: Budget, cost: Cost) -> Needs | None:
+        """Return what every design takes at least, if that is surely more than there is, lanes aside."""
+        offers = self._offers_at(cost)
+        if not far_too_little(offers, without_lanes(room)):
+            return None
+        least = offers.least_of_each(self._longest)
+        return Needs.sum_of({name: as_resources(used) for name, used in least.items()})
+
+    def cheapest(self, interval: int | None, pins: int | None, cost: Cost) -> dict[str, Folding] | None:
+        """Return the cheapest folding of this interval (None for the longest one), or of a shorter one where neighbours
+        do not come together.
+        """
+        least = self._longest if interval is None else interval
+        key = least, pins, cost
+        if key not in self._cheapest:
+            shorter = (least * sixteenths // 16 for sixteenths in range(16, 7, -1))
+            folded = (fold_for(self._network, cycles, pins, cost) for cycles in shorter if cycles)
+            self._cheapest[key] = next((foldings for foldings in folded if foldings is not None), None)
+        return self._cheapest[key]
+
+    def _hopeless(self, room: Budget, cost: Cost) -> bool:
+        """Return whether no design fits, with any number of multipliers, whose work look-up tables might do."""
+        return hopeless(self._offers_at(cost), replace(room, dsp=None))
+
+    def _fitting(
+        self, room: Budget, most: Budget, target: DesignTarget, interval: int | None
+    ) -> tuple[Design, dict[str, Folding]] | None:
+        """Return the design whose nodes take no more than ``room``, and with its FIFOs no more than ``most``; None if
+        no design does.
+
+        FIFOs can be sized only after folding: where they do not fit, a slower design is tried, whose streams are
+        narrower.
+        """
+        slower, cost = 0, Cost.of(target.board.family)
+        while True:
+            if interval is None:
+                chosen = self._search.fastest(self._network, room, slower, cost)
+            else:
+                chosen = self._search.cheapest(self._network, room, interval, cost)
+            if chosen is None:
+                return None
+            design = size_fifos(_unsized(self._network, chosen, target))
+            if not most.excess(design.with_fifos()):
+                return design, chosen
+            if interval is not None or slower == self._longest:
+                return None
+            slower = min(max(slower, design.interval) * 3 // 2, self._longest)
+
+    def _offers_at(self, cost: Cost) -> Offers:
+        if cost not in self._offers:
+            self._offers[cost] = Offers(self._network, cost)
+        return self._offers[cost]
+
+
+def without_lanes(room: Budget) -> Budget:
+    """Return a budget without bounds of multipliers and lanes: look-up tables might do the work of multipliers, and
+    another number of lanes might be asked for.
+    """
+    return replace(room, dsp=None, mac_lanes=None)
 
 
 def interval_of(fps: float, clock_mhz: float) -> int:
@@ -146,48 +247,9 @@ def _scheduled_before(network: Network) -> UserError:
     )
 
 
-def _hopeless(network: Network, room: Budget, cost: Cost) -> bool:
-    """Return whether no design fits, with any number of multipliers, whose work look-up tables might do."""
-    return hopeless(Offers(network, cost), replace(room, dsp=None))
-
-
 def _unsized(network: Network, foldings: Mapping[str, Folding], target: DesignTarget) -> Design:
     """Return the design without FIFOs."""
     refuse("folding", faults_of_repetition(network, foldings))
     with_gearboxes, all_foldings = insert_gearboxes(network, foldings)
     design = Design(with_gearboxes, all_foldings, target=target)
     return verify_design(design, "insert_gearboxes", sized=False)
-
-
-def _cheapest(network: Network, interval: int, pins: int | None, cost: Cost) -> dict[str, Folding] | None:
-    """Return the cheapest folding of this interval, or of a shorter one where neighbours do not come together."""
-    for sixteenths in range(16, 7, -1):
-        shorter = interval * sixteenths // 16
-        foldings = fold_for(network, shorter, pins, cost) if shorter else None
-        if foldings is not None:
-            return foldings
-    return None
-
-
-def _fitting(
-    network: Network, room: Budget, most: Budget, target: DesignTarget, interval: int | None, search: Search
-) -> tuple[Design, dict[str, Folding]] | None:
-    """Return the design whose nodes take no more than ``room``, and with its FIFOs no more than ``most``; None if no
-    design does.
-
-    FIFOs can be sized only after folding: where they do not fit, a slower design is tried, whose streams are narrower.
-    """
-    slower, longest, cost = 0, longest_interval(network), Cost.of(target.board.family)
-    while True:
-        if interval is None:
-            chosen = search.fastest(network, room, slower, cost)
-        else:
-            chosen = search.cheapest(network, room, interval, cost)
-        if chosen is None:
-            return None
-        design = size_fifos(_unsized(network, chosen, target))
-        if not most.excess(design.with_fifos()):
-            return design, chosen
-        if interval is not None or slower == longest:
-            return None
-        slower = min(max(slower, design.interval) * 3 // 2, longest)

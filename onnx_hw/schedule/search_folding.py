@@ -16,7 +16,7 @@ import numpy as np
 from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ops.folding import Folding
 from onnx_hw.schedule.budget import Budget
-from onnx_hw.schedule.candidates import Offers, allowed_by
+from onnx_hw.schedule.candidates import NOTHING, Offers, allowed_by
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.cost_model import cost as own_cost
 from onnx_hw.schedule.folding_for_interval import fold, impossible
@@ -122,7 +122,7 @@ def hopeless(offers: Offers, budget: Budget) -> bool:
 
 def far_too_little(offers: Offers, budget: Budget) -> bool:
     """Return whether it is surely more than there is, as far as that is seen without what lies between cores."""
-    least = offers.least_by_themselves(longest_interval(offers.network))
+    least = sum(offers.least_of_each(longest_interval(offers.network)).values(), NOTHING)
     return bool((least > allowed_by(budget.times(MAX_GAIN_BY_DIVISION))).any())
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from onnx_hw import flow
+from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design, FifoSize, pins_of
 from onnx_hw.ir.network import Network
@@ -19,11 +20,14 @@ from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw.schedule import folding_for_interval, schedule_for_board
 from onnx_hw.schedule import schedule_network as module
 from onnx_hw.schedule.budget import Budget, weight
 from onnx_hw.schedule.explain_no_fit import OtherTarget, spelled
 from onnx_hw.schedule.folding_for_interval import fold_for, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
+from onnx_hw.schedule.min_cycles import longest_interval
 from onnx_hw.schedule.schedule_network import interval_of, schedule_network
 from onnx_hw.schedule.search_folding import cheapest_folding, least_interval
 from onnx_hw_boards.pins import PadStream
@@ -133,6 +137,29 @@ def test_a_rate_that_does_not_fit_is_told_with_what_does() -> None:
     assert scheduled(tight, fps=float(advice)).interval == scheduled(tight).interval
 
 
+def test_what_is_far_too_large_is_refused_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message holds a lower bound, which no cheapest design is searched for; it is one of the cheapest design."""
+    cheapest = resources_of(NETWORK, fold_for(NETWORK, longest_interval(NETWORK)) or {})
+    monkeypatch.setattr(folding_for_interval, "_problem", lambda *_: pytest.fail("foldings are searched for"))
+    for fps in (None, 20_000):
+        told = refused(replace(AMPLE, lut=100, dsp=1), fps=fps)
+        needs = re.search(
+            r"even the slowest design needs at least (\d+) LUTs of 100\n  where  most LUTs: `window0` ", told
+        )
+        assert needs is not None and 125 < int(needs[1]) <= cheapest.lut
+
+
+def test_a_link_that_is_too_fast_is_nothing_to_explain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fastest design is taken then; why none keeps the link busy is not worked out."""
+    monkeypatch.setattr(schedule_for_board, "most_frames_a_second", lambda *_: 1e5)
+    monkeypatch.setattr(module, "nothing_fits", lambda *_: pytest.fail("an error is worked out"))
+    monkeypatch.setattr(module, "far_too_big", lambda *_: pytest.fail("an error is worked out"))
+    board = find_board("icebreaker")
+    design, _ = schedule_for_board.schedule_for_board(board, NETWORK)
+    assert 0 < design.frames_per_second < 1e5
+    assert schedule_for_board.schedule_for_board(board, NETWORK, ScheduleRequest(fps=100))[0].interval > design.interval
+
+
 def test_the_least_number_of_lanes_that_fits_is_told() -> None:
     told = refused(replace(AMPLE, mac_lanes=1))
     assert "even the slowest design needs 2 MAC lanes of 1" in told
@@ -163,7 +190,7 @@ def test_other_boards_are_tried() -> None:
     told = refused(small, elsewhere=boards)
     assert "`--board large` fits" in told and "`--board slow` fits" in told and "small" not in told
     told = refused(small, elsewhere=boards, fps=20_000)
-    assert "`--board large` fits" in told and "slow" not in told
+    assert "`--board large` fits" in told and "`--board slow` fits" not in told
 
 
 def test_where_nothing_helps_that_is_told() -> None:
