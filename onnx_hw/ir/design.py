@@ -101,12 +101,33 @@ class FifoSize:
 
 
 @dataclass(frozen=True)
+class LoopPace:
+    """Pace of a loop by the timing, other FIFOs being ample.
+
+    Attributes:
+        nodes: names of the nodes on it.
+        steps: of a frame.
+        step_cycles: cycles from one step to the next: the latency of the way round.
+        frame_cycles: cycles from one frame to the next; all steps, and what lies between two frames.
+    """
+
+    nodes: tuple[str, ...]
+    steps: int
+    step_cycles: int
+    frame_cycles: int
+
+    def __str__(self) -> str:
+        return f"the loop of {self.step_cycles:,} cycles a step × {self.steps:,} steps"
+
+
+@dataclass(frozen=True)
 class Design:
     """A network with its foldings and FIFO depths. The network contains the gearboxes that the foldings need.
 
     Attributes:
         target: board and clock. Everything that depends on the chip asks here, also what FIFOs and cores cost.
         delays: delays of the streams whose ends are not neighbours, by tensor.
+        loops: pace of every loop of the network, once FIFOs are sized.
     """
 
     network: Network
@@ -114,6 +135,7 @@ class Design:
     fifos: Mapping[str, FifoSize] = field(default_factory=dict)
     target: DesignTarget = field(default_factory=default_target)
     delays: Mapping[str, Delays] = field(default_factory=dict)
+    loops: tuple[LoopPace, ...] = ()
 
     @property
     def clock_mhz(self) -> float:
@@ -203,8 +225,14 @@ class Design:
 
     @property
     def interval(self) -> int:
-        """Cycles of the busiest node: from one frame to the next, where no FIFO is too small."""
-        return max(node.operator.cycles(self.folding(node)) for node in self.network.nodes)
+        """Cycles of the busiest node or the slowest loop: from frame to frame, where no FIFO is too small."""
+        busiest = max(node.operator.cycles(self.folding(node)) for node in self.network.nodes)
+        return max([busiest, *(loop.frame_cycles for loop in self.loops)])
+
+    @property
+    def slowest_loop(self) -> LoopPace | None:
+        """The loop that sets the interval; None where a node does."""
+        return next((loop for loop in self.loops if loop.frame_cycles == self.interval), None)
 
     def __repr__(self) -> str:
         lines = [f"Design {printable(self.network.name)}, {self.clock_mhz:g} MHz"]

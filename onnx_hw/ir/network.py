@@ -146,6 +146,25 @@ class Network:
         return self._consumers.get(tensor, ())
 
     @cached_property
+    def fed_back(self) -> frozenset[tuple[str, int]]:
+        """(node, input index) of every input that a later node makes, or the node itself."""
+        places = {node.name: k for k, node in enumerate(self.nodes)}
+        return frozenset(
+            (node.name, k)
+            for node in self.nodes
+            for k, tensor in enumerate(node.inputs)
+            if (made := self.producer(tensor)) is not None and places[made[0].name] >= places[node.name]
+        )
+
+    def behind(self, node: str) -> set[str]:
+        """Return the names of all nodes that a node's results reach, its own among them."""
+        return {node} | _reached(self.node(node), lambda n: _readers(self, n))
+
+    def before(self, node: str) -> set[str]:
+        """Return the names of all nodes whose results reach a node, its own among them."""
+        return {node} | _reached(self.node(node), lambda n: _makers(self, n))
+
+    @cached_property
     def _producers(self) -> dict[str, tuple[NetworkNode, int]]:
         return {tensor: (node, k) for node in reversed(self.nodes) for k, tensor in enumerate(node.outputs)}
 

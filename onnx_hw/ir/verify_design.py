@@ -13,7 +13,7 @@ from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, visible_after
 
 if TYPE_CHECKING:
     from onnx_hw.ir.design import Design
-    from onnx_hw.ir.network import Network
+    from onnx_hw.ir.network import Network, NetworkNode
     from onnx_hw.ops.folding import Folding
     from onnx_hw.ops.operator import Operator
     from onnx_hw.ops.stream_order import Order
@@ -58,6 +58,7 @@ def faults_of_design(design: Design, *, sized: bool) -> Iterator[Fault]:
 def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Iterator[Fault]:
     """Yield the nodes without a folding that can be built, and the foldings without a node."""
     nodes = {node.name: node for node in network.nodes}
+    on_loops = {tensor for loop in network.loops for node in loop for tensor in node.outputs}
     for name in foldings:
         if name not in nodes:
             yield Fault("a folding must be that of a node, there is no such node", name)
@@ -70,6 +71,8 @@ def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Ite
             yield Fault(f"the folding of {node.operator!r} must be a {expected}, not {type(folding).__name__}", name)
         elif why := _illegal(node.operator, folding):
             yield Fault(f"{why}, not {folding!r}", name)
+        elif tiled := _tile_of_rows(node, folding, on_loops):
+            yield Fault(f"on a loop a tile must lie within a row, a step; {tiled!r} would wait for itself", name)
 
 
 def faults_of_repetition(network: Network, foldings: Mapping[str, Folding]) -> Iterator[Fault]:
@@ -94,6 +97,15 @@ def _illegal(operator: Operator, folding: Folding) -> str:
     limits = operator.limits()
     lanes = {name: min(number, limits[name]) for name, number in folding.numbers().items() if name.endswith("lanes")}
     return operator.illegal(replace(folding, **lanes))
+
+
+def _tile_of_rows(node: NetworkNode, folding: Folding, tensors: set[str]) -> Order | None:
+    """Return an order in which one of some tensors comes or goes in tiles of several rows, or None."""
+    orders = (*node.operator.input_orders(folding), *node.operator.output_orders(folding))
+    for tensor, order in zip((*node.inputs, *node.outputs), orders, strict=True):
+        if tensor in tensors and order.tile > order.tensor.shape[1]:
+            return order
+    return None
 
 
 def _consumers(design: Design) -> Iterator[Fault]:

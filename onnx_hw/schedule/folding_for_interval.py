@@ -155,11 +155,12 @@ def resources_of(network: Network, foldings: Mapping[str, Folding], cost: Cost =
     total = _ends(network, foldings)
     sent: dict[str, Order] = {}
     for node in network.nodes:
+        sent.update(zip(node.outputs, node.operator.output_orders(foldings[node.name]), strict=True))
+    for node in network.nodes:
         total += cost(node.operator, foldings[node.name])
         for tensor, wanted in zip(node.inputs, node.operator.input_orders(foldings[node.name]), strict=True):
             if tensor in sent:
                 total += between(sent[tensor], wanted, cost)
-        sent.update(zip(node.outputs, node.operator.output_orders(foldings[node.name]), strict=True))
     return total
 
 

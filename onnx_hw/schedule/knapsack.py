@@ -72,10 +72,11 @@ class CheapestOfEach:
             for k in range(len(node.inputs))
         }
         self._edges = {
-            (node.name, k): Neighbours(offers, self._given[tensor].orders, self._taken[node.name, k].orders, interval)
+            (node.name, k): Neighbours(
+                offers, self._given[node.inputs[k]].orders, self._taken[node.name, k].orders, interval
+            )
             for node in offers.network.nodes
-            for k, tensor in enumerate(node.inputs)
-            if tensor in self._given
+            for k in self._ports(node)
         }
         self._axes = dict(self._axes_of_outputs())
         self._last = {
@@ -188,15 +189,16 @@ class CheapestOfEach:
         return {name: np.arange(len(some)) for name, some in self._alternatives.items()}
 
     def _ports(self, node: NetworkNode) -> Sequence[int]:
-        """Return the inputs of a node that other nodes make."""
-        return [k for k, tensor in enumerate(node.inputs) if tensor in self._given]
+        """Return the inputs of a node that nodes before it make; what leads back costs nothing here."""
+        back = self._network.fed_back
+        return [k for k, tensor in enumerate(node.inputs) if tensor in self._given and (node.name, k) not in back]
 
     def _axes_of_outputs(self) -> Iterator[tuple[str, Axis]]:
         """Yield each tensor that is read, and its axis: outputs of equal classes in each alternative have one."""
         for node in self._network.nodes:
             different: dict[bytes, Axis] = {}
             for tensor in node.outputs:
-                if self._network.consumers(tensor):
+                if any((reader.name, k) not in self._network.fed_back for reader, k in self._network.consumers(tensor)):
                     yield tensor, different.setdefault(self._given[tensor].of.tobytes(), (node.name, tensor))
 
     def _branches(self) -> list[str]:

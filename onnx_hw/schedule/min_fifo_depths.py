@@ -41,12 +41,18 @@ def horizon(design: Design, interval: int) -> tuple[int, int]:
     return SETTLED + travel, FRAMES + 2 * travel
 
 
-def least_fifo_depths(design: Design, edge: Edge, interval: int, schedules: Mapping[str, Schedule]) -> tuple[int, int]:
-    """Return (live_depth, rate_depth) of one edge for an interval."""
+def least_fifo_depths(
+    design: Design, edge: Edge, interval: int, schedules: Mapping[str, Schedule], enough: Mapping[str, int]
+) -> tuple[int, int]:
+    """Return (live_depth, rate_depth) of one edge for an interval.
+
+    Args:
+        enough: ample depths of the edges on loops.
+    """
     part = _between(design, edge)
     frames = Frames(part, {node.name: schedules[node.name] for node in part.network.nodes})
     settled, most = horizon(part, interval)
-    ample = {e.tensor: most * e.beats for e in part.edges()}
+    ample = {e.tensor: most * e.beats for e in part.edges()} | dict(enough)
 
     @cache
     def at(depth: int) -> tuple[bool, bool]:
@@ -55,7 +61,8 @@ def least_fifo_depths(design: Design, edge: Edge, interval: int, schedules: Mapp
         return result.live, result.live and result.elapsed(settled, most) <= interval * (most - settled)
 
     # Nothing but this edge between two cores: who waits for a credit there has given the other one its next token.
-    live = 1 if len(part.network.nodes) <= 2 else least(lambda depth: at(depth)[0], 1, ample[edge.tensor])
+    alone = len(part.network.nodes) <= 2 and not part.network.loops
+    live = 1 if alone else least(lambda depth: at(depth)[0], 1, ample[edge.tensor])
     guess = _tokens_under_way(edge, interval, schedules)
     return live, least(lambda depth: at(depth)[1], live, ample[edge.tensor], guess)
 
@@ -73,15 +80,8 @@ def _between(design: Design, edge: Edge) -> Design:
     network = design.network
     assert edge.producer is not None
     first, last = edge.producer[0], edge.consumer[0] if edge.consumer else None
-    after: set[str] = {first}
-    for node in network.nodes:
-        if any((p := network.producer(tensor)) and p[0].name in after for tensor in node.inputs):
-            after.add(node.name)
-    before: set[str] = {last} if last else set()
-    for node in reversed(network.nodes):
-        if any(c.name in before for tensor in node.outputs for c, _ in network.consumers(tensor)):
-            before.add(node.name)
-    kept = tuple(node for node in network.nodes if node.name in ({first} | before if last else {first}) & after)
+    names = {first} if last is None else network.behind(first) & network.before(last)
+    kept = tuple(node for node in network.nodes if node.name in names)
     return replace(design, network=part_of(network, kept))
 
 

@@ -15,6 +15,7 @@ from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.schedule.check_fifo_depths import check_fifo_depths, too_shallow
+from onnx_hw.schedule.loop_pace import ample_on_loops, loop_paces
 from onnx_hw.schedule.min_fifo_depths import horizon, least, least_fifo_depths, part_of
 from onnx_hw.timing.frame_times import Frames, FrameTimes
 from onnx_hw.timing.prediction import DEEPEST_IN_LUTRAM
@@ -35,10 +36,12 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
     """
     given = given or {}
     schedules = design.schedules()
+    design = replace(design, loops=loop_paces(design, schedules))
     interval = design.interval
     edges = {edge.tensor: edge for edge in design.edges() if edge.producer}
     check_fifo_depths(given, edges)
-    alone = {tensor: least_fifo_depths(design, edge, interval, schedules) for tensor, edge in edges.items()}
+    enough = ample_on_loops(design, schedules)
+    alone = {tensor: least_fifo_depths(design, edge, interval, schedules, enough) for tensor, edge in edges.items()}
     whole = _Whole(design, schedules, interval)
     beside = given
     if not whole.is_live(given):
@@ -66,6 +69,7 @@ class _Whole:
         self._frames = Frames(design, schedules)
         self._settled, self._most = horizon(design, interval)
         self.ample = {e.tensor: self._most * e.beats + DEEPEST_IN_LUTRAM for e in design.edges() if e.producer}
+        self.ample |= ample_on_loops(design, schedules)
         self._rate = RateByParts(design, schedules, self._settled, self._most, self.ample)
 
     def is_live(self, depths: Mapping[str, int]) -> bool:

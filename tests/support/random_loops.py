@@ -93,9 +93,10 @@ def gated_cell(x: Tensor, initial: np.ndarray, weights: np.ndarray, divisor: int
     low, high = cell.tensors[sum_of_gate].range
     table = (np.abs(np.arange(low, high + 1)) // divisor % 17)[None]
     gate = cell.add("gate", Lookup(cell.tensors[sum_of_gate], table, Int(5, False)), sum_of_gate)
+    least, most = cell.tensors[gate].range
     new = cell.onto_state("new", sum_of_new, divisor)
     kept = cell.add("kept", Multiply(cell.tensors[gate], before), gate, cell.previous)
-    rest = cell.add("rest", Lookup(cell.tensors[gate], 16 - np.arange(17)[None], Int(5, False)), gate)
+    rest = cell.add("rest", Lookup(cell.tensors[gate], 16 - np.arange(least, most + 1)[None], Int(5, False)), gate)
     added = cell.add("added", Multiply(cell.tensors[rest], cell.tensors[new]), rest, new)
     cell.onto_state("h", cell.add("sum", Add(cell.tensors[kept], cell.tensors[added]), kept, added), 16)
     return cell.network("h", "gate")
@@ -116,9 +117,9 @@ def recurrent_networks(draw: st.DrawFn, most_steps: int = 20) -> Network:
 
 
 @st.composite
-def unsized_designs(draw: st.DrawFn) -> Design:
+def unsized_designs(draw: st.DrawFn, most_steps: int = 20) -> Design:
     """A cell in which every node has a folding of its own, with gearboxes, and without FIFOs."""
-    network = insert_forks(draw(recurrent_networks()))
+    network = insert_forks(draw(recurrent_networks(most_steps)))
     foldings = {}
     for node in network.nodes:
         slowest = node.operator.cycles(node.operator.narrowest)
@@ -128,8 +129,8 @@ def unsized_designs(draw: st.DrawFn) -> Design:
 
 
 @st.composite
-def recurrent_designs(draw: st.DrawFn) -> Design:
+def recurrent_designs(draw: st.DrawFn, most_steps: int = 20) -> Design:
     """The same with FIFOs of any depth, so that some come to a stop."""
-    design = draw(unsized_designs())
-    sizes = {edge.tensor: FifoSize(draw(depths), 1, 1) for edge in design.edges() if edge.producer}
+    design, most = draw(unsized_designs(most_steps)), draw(st.sampled_from([1, 2, 40]))
+    sizes = {edge.tensor: FifoSize(min(most, draw(depths)), 1, 1) for edge in design.edges() if edge.producer}
     return replace(design, fifos=sizes)

@@ -113,7 +113,7 @@ def frames_to_simulate(design: Design, given: int, engine: str) -> int:
     """Return the number of given frames that are streamed at full rate."""
     if engine in SLOW_ENGINES:
         return min(given, SLOW_FRAMES)
-    interval = max(node.operator.cycles(design.folding(node)) for node in design.network.nodes)
+    interval = design.interval
     least = SLOW_FRAMES if interval > LARGE_FRAME_CYCLES else FULL_RATE_FRAMES
     return min(given, max(least, MAX_CYCLES // interval))
 

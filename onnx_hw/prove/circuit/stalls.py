@@ -42,7 +42,7 @@ def random_stall(design: Design, frames: int, kind: str, seed: int = SEED) -> St
     """Return the stall of sources and sinks that hesitate, at random or in bursts."""
     from onnx_hw_sim import stalls
 
-    interval = max(node.operator.cycles(design.folding(node)) for node in design.network.nodes)
+    interval = design.interval
     offers, ready = {}, {}
     for k, edge in enumerate(design.edges()):
         tokens = frames * edge.beats
