@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -45,10 +46,13 @@ from onnx_hw.runtime.stage import Stage
 def build(session: CliSession, /, no_gate_level: bool, as_json: bool, verbose: bool, **fields: Any) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
     from onnx_hw.cli.show.report_tables import summary
+    from onnx_hw.cli.show.stopped_build import after_a_stopped_build
     from onnx_hw.commands.build import build as build_model
     from onnx_hw.commands.build import clamp_stages
 
-    options = clamp_stages(BuildOptions(gate_level=not no_gate_level, **fields))
+    options = BuildOptions(gate_level=not no_gate_level, **fields)
+    session.next_step = partial(after_a_stopped_build, options)
+    options = clamp_stages(options)
     session.folder, terminal = options.folder, session.terminal
     terminal.verbose = verbose
     terminal.expect(options.stages)

@@ -7,7 +7,7 @@ import gc
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,10 +28,12 @@ class CliSession:
     Attributes:
         terminal: where it speaks.
         folder: its output folder, once that is known; the traceback of a bug goes there.
+        next_step: function that returns the last line of a command that ends early: what there is, and what to do next.
     """
 
     terminal: Terminal = field(default_factory=Terminal)
     folder: Path | None = None
+    next_step: Callable[[ExitCode], str] | None = None
 
 
 class CommandLine(click.Group):
@@ -54,8 +56,11 @@ class CommandLine(click.Group):
             ending = explain(error, session.folder)
             code = ending.exit_code
             session.terminal.problems(ending.problems)
+            step = "" if session.next_step is None else session.next_step(ending.exit_code)
             if code is ExitCode.INTERRUPTED:
-                session.terminal.note("interrupted")
+                session.terminal.note("interrupted" + (f": {step}" if step else ""))
+            elif step:
+                session.terminal.note(f"next: {step}")
         sys.exit(int(code))
 
 

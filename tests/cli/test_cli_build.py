@@ -133,8 +133,10 @@ def test_user_errors_are_shown_in_one_shape(fake, code):
     fake.raises = UserError(Problem("a", "first", "here", "do this"), Problem("b", "second"), exit_code=code)
     done = call("build", "m.onnx", by=fake)
     assert done.exit_code == code
-    assert done.stderr.endswith("error[a]: first\n  where  here\n  hint   do this\n\nerror[b]: second\n")
-    assert done.stderr.splitlines()[-6].split()[-1] == "failed"
+    said, _, step = done.stderr.rpartition("next: ")
+    assert said.endswith("error[a]: first\n  where  here\n  hint   do this\n\nerror[b]: second\n")
+    assert said.splitlines()[-6].split()[-1] == "failed"
+    assert step == "nothing is written yet; `onnx-hw example digits` writes a model to try\n"
     assert done.stdout == ""
 
 
@@ -142,7 +144,8 @@ def test_interrupted(fake):
     fake.raises = KeyboardInterrupt()
     done = call("build", "m.onnx", by=fake)
     assert done.exit_code == 130
-    assert done.stderr.endswith("interrupted\n\ninterrupted\n")  # click ends the line of the ^C
+    step = "nothing is written yet; `onnx-hw build m.onnx` begins once more"
+    assert done.stderr.endswith(f"interrupted\n\ninterrupted: {step}\n")  # click ends the line of the ^C
     assert "Traceback" not in done.output
 
 

@@ -167,8 +167,8 @@ def test_the_last_line_says_what_to_do_next(outcome):
         "early": (early, "leave out --stop-after"),
         "missed": (missed, "slower clock, such as --clock 71,"),
         "met": (FULL, "`onnx-hw boards` lists boards to plug in"),
-        "verilog": (verilog, "put verilog/ in a design of your own"),
-        "shell": (shell, "put shell/ in a design of your own"),
+        "verilog": (verilog, "put out/verilog/ in a design of your own"),
+        "shell": (shell, "put out/shell/ in a design of your own"),
         "unmade": (unmade, "leave out --stop-after for the Verilog"),
     }  # fmt: skip
     report_, said = told[outcome]

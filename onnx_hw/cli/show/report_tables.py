@@ -18,6 +18,7 @@ from rich.text import Text
 from onnx_hw.messages.text import abridged, printable, short
 from onnx_hw.report import losses
 from onnx_hw.report.accuracy import Accuracy
+from onnx_hw.report.build_command import build_command
 from onnx_hw.report.core_table import CellFormat, core_table, terminal_columns
 from onnx_hw.report.fact import Fact
 from onnx_hw.report.follow_up_commands import program_options
@@ -147,10 +148,11 @@ def next_step(report: Report, folder: Path) -> str:
     """Return what to do next with such a build in ``folder``."""
     if report.board.device == NO_CHIP:
         verilog = next((name for name in ("shell", "verilog") if name in report.files), None)
-        without = "leave out --stop-after for the Verilog, which yosys writes"
-        return without if verilog is None else f"put {verilog}/ in a design of your own"
+        if verilog is not None:
+            return f"put {folder / verilog}/ in a design of your own"
+        return _of_a_part(report, folder, "the Verilog, which yosys writes")
     if "bitstream" not in report.files:
-        return "leave out --stop-after for a bitstream"
+        return _of_a_part(report, folder, "the bitstream")
     if report.synthesis is not None and not report.synthesis.timing_met:
         clock = int(report.synthesis.fmax_mhz or 0)
         return f"build it for a slower clock, such as --clock {clock}, or with fewer lanes: --multipliers"
@@ -162,6 +164,18 @@ def next_step(report: Report, folder: Path) -> str:
         f"load {folder / report.files['bitstream']} with the loader of your own board; `io` in the report describes "
         "the streams at the pins. `onnx-hw boards` lists boards to plug in, which `onnx-hw infer` sends samples to"
     )
+
+
+def _of_a_part(report: Report, folder: Path, rest: str) -> str:
+    """Return what there is to do with a build that stopped early, and the command that goes on to the rest."""
+    if report.asked is None:
+        return f"leave out --stop-after for {rest}"
+    on = f"`{build_command(report.asked.options, without=('stop_after',))}` goes on to {rest}"
+    if report.serial is not None and "model" in report.files:
+        return f"{on}; `onnx-hw infer {folder} --inputs X.npz --port sim` computes with the whole chip, simulated"
+    if report.design is not None:
+        return f"{on}; `onnx-hw verify {folder} --inputs X.npz` proves this design with data of yours"
+    return on
 
 
 def verdict(synthesis: Synthesis) -> Fact:
