@@ -34,6 +34,29 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
 
 OTHER = "Other"
 
+COMMAND_EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "example": ("onnx-hw example digits",),
+    "check": ("onnx-hw check digits/digits.onnx",),
+    "boards": ("onnx-hw boards", "onnx-hw boards digits/digits.onnx --fits"),
+    "doctor": ("onnx-hw doctor",),
+    "build": (
+        "onnx-hw build digits/digits.onnx --board icebreaker",
+        "onnx-hw build digits/digits_float.onnx --bits 6 \\\n    --calibration digits/digits_calibration.npz",
+    ),
+    "explore": ("onnx-hw explore digits/digits.onnx --multipliers 4,16 \\\n    --stop-after schedule",),
+    "run": ("onnx-hw run digits/digits.onnx \\\n    --inputs digits/digits_test.npz",),
+    "report": ("onnx-hw report digits-icebreaker",),
+    "verify": ("onnx-hw verify digits-icebreaker --frames 500",),
+    "program": ("onnx-hw program digits-icebreaker --flash",),
+    "infer": (
+        "onnx-hw infer digits-icebreaker --self-test --port sim",
+        "onnx-hw infer digits-icebreaker --check \\\n    --inputs digits/digits_test.npz",
+    ),
+    "cache": ("onnx-hw cache", "onnx-hw cache --prune 10G"),
+    "ops": ("onnx-hw ops > operators.md",),
+}
+"""Examples at the end of each command's help. They can be typed one after the other, in this order."""
+
 TERMS: Mapping[str, str] = {
     "lane": "one multiplier and what belongs to it: one product per clock cycle",
     "link": "the way from the host into the chip of a board: a serial line, with packets that are checked",
@@ -44,7 +67,7 @@ TERMS: Mapping[str, str] = {
 
 
 class GroupedCommand(click.Command):
-    """Command whose help lists its options below headings, and explains the terms that it uses."""
+    """Command whose help lists its options below headings, explains the terms that it uses, and ends with examples."""
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         rows: dict[str, list[tuple[str, str]]] = {}
@@ -61,6 +84,10 @@ class GroupedCommand(click.Command):
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(context, formatter)
         write_terms(formatter)
+        if self.name in COMMAND_EXAMPLES:
+            with formatter.section("Examples"):
+                for example in COMMAND_EXAMPLES[self.name]:
+                    formatter.write("".join(f"  {line}\n" for line in example.splitlines()))
 
 
 def group_of(parameter: click.Parameter) -> str:

@@ -1,6 +1,7 @@
 """The command line as a whole: arguments that are none, help, and the commands that only list something."""
 
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 import onnx_hw_boards
 from onnx_hw import __version__
 from onnx_hw.cli.cli import main
-from onnx_hw.cli.help_groups import COMMAND_GROUPS, OPTION_GROUPS, OTHER, group_of
+from onnx_hw.cli.help_groups import COMMAND_EXAMPLES, COMMAND_GROUPS, OPTION_GROUPS, OTHER, group_of
 from onnx_hw.commands.fit_boards import BoardFit, fit_boards
 from onnx_hw_tools import tools
 from support.cli_runner import Instead, call
@@ -116,6 +117,37 @@ def test_completion_in_a_shell(typed, completed, monkeypatch):
     monkeypatch.setenv("_ONNX_HW_COMPLETE", "bash_complete")
     lines = CliRunner().invoke(main, prog_name="onnx-hw").stdout.splitlines()
     assert [line.partition(",")[2] for line in lines] == completed
+
+
+def test_the_help_of_each_command_ends_with_its_examples():
+    assert sorted(COMMAND_EXAMPLES) == sorted(main.commands)
+    for name, examples in COMMAND_EXAMPLES.items():
+        shown = CliRunner().invoke(main, [name, "--help"]).stdout
+        assert shown.endswith("Examples:\n" + "".join(f"  {line}\n" for e in examples for line in e.splitlines()))
+        assert 1 <= len(examples) <= 2 and all(example.startswith(f"onnx-hw {name}") for example in examples)
+
+
+def test_examples_of_the_help_work_one_after_the_other(tmp_path, monkeypatch):
+    """All but those that need a whole build: of these, the options are read, and the folders are those of examples."""
+    monkeypatch.chdir(tmp_path)
+    given = [
+        shlex.split(example.replace("\\\n", "").partition(" > ")[0])
+        for examples in COMMAND_EXAMPLES.values()
+        for example in examples
+    ]
+    made = {"digits", "digits-icebreaker"}
+    for _, name, *words in given:
+        assert {word.partition("/")[0] for word in words if word.startswith("digits")} <= made
+        if name in ("program", "verify", "infer", "cache", "doctor", "ops", "report"):
+            context = main.commands[name].make_context(name, [*words])
+            assert context.params
+            continue
+        if name == "build":
+            words += ["--stop-after", "schedule"]
+        done = call(name, *words)
+        assert done.exit_code == 0, done.output
+        assert all(Path(word).exists() for word in words if word.startswith("digits/"))
+    assert {path.name for path in tmp_path.iterdir()} >= made
 
 
 def test_no_command_shows_the_help():
