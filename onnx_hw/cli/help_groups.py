@@ -84,9 +84,9 @@ class GroupedCommand(click.Command):
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(context, formatter)
         write_terms(formatter)
-        if self.name in COMMAND_EXAMPLES:
+        if examples := COMMAND_EXAMPLES.get(self.name or ""):
             with formatter.section("Examples"):
-                for example in COMMAND_EXAMPLES[self.name]:
+                for example in examples:
                     formatter.write("".join(f"  {line}\n" for line in example.splitlines()))
 
 
