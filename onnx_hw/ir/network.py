@@ -95,8 +95,9 @@ class Network:
         held: every ONNX value whose integers a tensor of the network holds, the model's own at ``inputs`` and
             ``outputs`` included: what golden and the model have in common.
         macs: multiply-accumulates of the ONNX nodes that nodes stand for, by the names in ``origin``.
-        approximate: how far golden may be from the model in a value that the tail makes of sums of tabled numbers, by
-            name; all others are exact.
+        approximate: by name, how far golden may be from the model in a value that the tail makes of sums of tabled
+            numbers, and the numbers that golden rounds from the model's, in steps of the integers that follow a Softmax
+            or a normalization; all others are exact.
     """
 
     name: str

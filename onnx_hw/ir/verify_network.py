@@ -256,8 +256,9 @@ def _host(network: Network) -> Iterator[Fault]:
         if value.name not in behind:
             yield Fault("what the tail reads must leave the hardware, or be handed over", tensor=value.name)
     for name in network.approximate:
-        if tail is None or all(name not in node.outputs for node in tail.graph.nodes):
-            yield Fault("what is known approximately must be made by the tail", tensor=name)
+        on_tail = tail is not None and any(name in node.outputs for node in tail.graph.nodes)
+        if not on_tail and all(name != boundary.onnx_name for boundary in network.held):
+            yield Fault("what is known approximately must be made by the tail, or held by a tensor", tensor=name)
     for name in network.results:
         if name not in behind | _made(tail):
             yield Fault("an output of the graph must leave the hardware, be handed over or made by the tail",

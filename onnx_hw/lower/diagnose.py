@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from onnx_hw.lower.builder import Builder
-from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.lower.obstacle import Obstacle, not_built, operator_name
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.messages.errors import Problem
 from onnx_hw.onnx.evaluate.macs import macs_of
@@ -78,7 +78,7 @@ class Diagnosis:
         for name in node.inputs[:2]:
             if (unknown := self.builder.unknown_shape(name)) is not None:
                 return unknown
-        message = f"the data of {_operator(node)} must be quantized by QuantizeLinear and DequantizeLinear"
+        message = f"the data of {operator_name(node)} must be quantized by QuantizeLinear and DequantizeLinear"
         return Obstacle("not-quantized", message, CALIBRATE_HINT)
 
     def _causes(self, node: Node) -> list[Node]:
@@ -97,18 +97,10 @@ class Diagnosis:
         return causes
 
 
-def not_built(node: Node) -> Obstacle:
-    """Return the obstacle that no hardware exists for the operator of a node."""
-    return Obstacle("unsupported", f"{_operator(node)} is not built in hardware")
-
-
 def _key(node: Node) -> str:
     return node.where or node.label
 
 
-def _operator(node: Node) -> str:
-    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-
-
 def _where(node: Node) -> str:
-    return f'{node.where}({_operator(node)} "{node.label}")' if node.where else f"{_operator(node)} `{node.label}`"
+    operator = operator_name(node)
+    return f'{node.where}({operator} "{node.label}")' if node.where else f"{operator} `{node.label}`"

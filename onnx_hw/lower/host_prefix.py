@@ -22,7 +22,7 @@ from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
 def must_stay_on_host(node: Node, graph: Graph) -> bool:
     """Return whether a node must stay on the host even if its data is quantized, for example for its attributes."""
     lowering = lowering_of(node)
-    if lowering is None:
+    if lowering is None or facts_of(node).effect is Effect.NORMALIZES:
         return True
     if facts_of(node).effect in (Effect.SUMS, Effect.PICKS, *SCALE_EFFECTS):
         return False
@@ -39,15 +39,16 @@ def must_stay_on_host(node: Node, graph: Graph) -> bool:
 
 
 def values_left_in_floats(graph: Graph) -> frozenset[str]:
-    """Return the results of the nodes without a lowering, and of nodes before any quantization that must stay on the
-    host or read such a result.
+    """Return the results of the nodes without a lowering, of Softmax and normalizations, and of nodes before any
+    quantization that must stay on the host or read such a result.
     """
     results: set[str] = set()
     raw = {value.name for value in graph.inputs}
     for node in graph.nodes:
         data = names_read(node) - set(graph.constants)
         before = bool(data) and data <= raw and not is_product(node) and facts_of(node).effect not in SCALE_EFFECTS
-        if lowering_of(node) is None or (before and (not results.isdisjoint(data) or must_stay_on_host(node, graph))):
+        on_host = lowering_of(node) is None or facts_of(node).effect is Effect.NORMALIZES
+        if on_host or (before and (not results.isdisjoint(data) or must_stay_on_host(node, graph))):
             results.update(node.outputs)
         if before:
             raw.update(node.outputs)

@@ -17,7 +17,7 @@ from onnx_hw.exact.rationals import NotFinite
 from onnx_hw.ir.network import Boundary, Network
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.lower.builder import INTEGER_TYPES, Builder
-from onnx_hw.lower.diagnose import Diagnosis, not_built
+from onnx_hw.lower.diagnose import Diagnosis
 from onnx_hw.lower.dry_run import DryRun
 from onnx_hw.lower.host_dequantize import HostDequantizer
 from onnx_hw.lower.host_partition import hardware_nodes, head_nodes, host_parts
@@ -25,7 +25,7 @@ from onnx_hw.lower.host_prefix import values_left_in_floats, values_of_head
 from onnx_hw.lower.host_quantize import HostQuantizer
 from onnx_hw.lower.layout.hoist_rearrangements import move_rearrangements_to_the_border
 from onnx_hw.lower.layout.stream_layout import MAX_ELEMENTS, elements_of
-from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.lower.obstacle import Obstacle, not_built
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.lower.ops.materialize_pending import lower
 from onnx_hw.lower.ops.qdq import made_on_host
@@ -281,7 +281,11 @@ class LoweringState:
             element_type = graph.values[name].element_type
             boundaries.append(builder.boundary(value, name, np.dtype(BY_NAME[element_type].dtype)))
         quantizer = HostQuantizer(graph, builder, entries.values())
-        dequantizer, approximate = HostDequantizer(quantizer.added.graph(graph.nodes)), dict[str, float]()
+        read = {name for node in used for name in node.inputs}
+        kept = read | {name for node in used for name in node.outputs}
+        held = provenance_of(builder, kept)
+        approximate = {b.onnx_name: error for b in held if (error := builder.approximate.get(b.onnx_name))}
+        dequantizer = HostDequantizer(quantizer.added.graph(graph.nodes))
         head, entering = [*head, *quantizer.nodes], [entry.onnx_name for entry in entries.values()]
         for name in accumulators:
             real = Real.cast(builder.values[name])
@@ -293,8 +297,6 @@ class LoweringState:
         order = {id(node): k for k, node in enumerate(graph.nodes)}
         tail = [*dequantizer.nodes, *sorted(tail, key=lambda node: order[id(node)])]
         parts = host_parts(replace(model, graph=dequantizer.added.graph(graph.nodes)), head, tail, entering)
-        read = {name for node in used for name in node.inputs}
-        kept = read | {name for node in used for name in node.outputs}
         network = verify_network(
             Network(
                 model.name,
@@ -311,7 +313,7 @@ class LoweringState:
                 tuple(outputs),
                 parts.handed,
                 graph.inputs,
-                provenance_of(builder, kept),
+                held,
                 macs_by_label(graph, {name for node in used for name in node.origin}),
                 approximate,
             ),

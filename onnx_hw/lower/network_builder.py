@@ -247,6 +247,8 @@ class NetworkBuilder:
         tensors: types of hardware tensors, by name.
         grids: grid of the integers of hardware tensors, by name, where the model states it.
         entries: tensors that the host streams in, by name.
+        approximate: how far the real numbers that golden rounds to integers may be from the model's, in steps of these
+            integers, by their ONNX name; for all others the numbers are exact.
         splits_functions: whether a function that is too large for a table becomes the difference of two rising ones.
     """
 
@@ -257,6 +259,7 @@ class NetworkBuilder:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     grids: dict[str, Grid] = field(default_factory=dict)
     entries: dict[str, StreamInput] = field(default_factory=dict)
+    approximate: dict[str, float] = field(default_factory=dict)
     splits_functions: bool = False
 
     def obstacle(self, node: Node, k: int = 0) -> Obstacle:

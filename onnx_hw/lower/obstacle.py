@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from onnx_hw.onnx.graph.model import Node
+
 SCALES_MOVE = "scales-move"
 """Code of the obstacle that elements of channels with different scales would move into one channel."""
 
@@ -25,3 +27,13 @@ class Obstacle(Exception):
     def __init__(self, code: str, message: str, hint: str = "", needs: str = "") -> None:
         super().__init__(message)
         self.code, self.message, self.hint, self.needs = code, message, hint, needs
+
+
+def not_built(node: Node) -> Obstacle:
+    """Return the obstacle that no hardware exists for the operator of a node."""
+    return Obstacle("unsupported", f"{operator_name(node)} is not built in hardware")
+
+
+def operator_name(node: Node) -> str:
+    """Return the name of a node's operator, with its domain unless that is ONNX's own."""
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type

@@ -10,6 +10,7 @@ QuantizeLinear and a DequantizeLinear behind each of them. They are:
 * Every sum or product of two tensors, and every Concat that leads to a product, but behind a Relu or Clip.
 * Every function of such integers that leads to a product, however many nodes compute it (x · Sigmoid(x) are two): it
   becomes one table. A function that only leads to an output stays on the host, in floats.
+* The data and the result of a Softmax or a normalization that leads to a product.
 * Nothing else: a maximum or a data movement keeps integers and scale; so does a positive factor. Nothing either of
   what follows from an operator that never becomes hardware: the host computes it in floats.
 
@@ -26,6 +27,7 @@ import numpy as np
 from onnx_hw.lower.builder import INTEGER_TYPES
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.onnx.canonicalize.cast_to_float32 import OTHER_FLOATS
+from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import readers_of
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
@@ -55,7 +57,7 @@ def _effect(node: Node) -> Effect | None:
 
 def _changes_integers(node: Node) -> bool:
     """Say whether integers go in and other ones come out."""
-    return _effect(node) not in SCALE_EFFECTS | {None, Effect.PICKS}
+    return _effect(node) not in SCALE_EFFECTS | {None, Effect.NORMALIZES, Effect.PICKS}
 
 
 def _without_tail(nodes: Sequence[Node], graph: Graph) -> list[Node]:
@@ -69,7 +71,8 @@ def _without_tail(nodes: Sequence[Node], graph: Graph) -> list[Node]:
     tail: set[str] = set()
     for node in nodes:
         data = [name for name in node.inputs if name and name not in graph.constants]
-        begins = data and lowering_of(node) is None and before_products.isdisjoint(node.outputs)
+        on_host = lowering_of(node) is None or _effect(node) is Effect.NORMALIZES
+        begins = data and on_host and before_products.isdisjoint(node.outputs)
         if begins or not tail.isdisjoint(data):
             tail.update(name for name in node.outputs if name)
     return [node for node in nodes if tail.isdisjoint(node.outputs)]
@@ -101,6 +104,7 @@ class _Choice:
         from_host: values that the host computes.
         of_sums: chosen values that follow from the sums of one product or average.
         before_integers: values that a product, a sum or an ArgMax depends on: they need few bits.
+        before_macs: values that a product depends on: hardware makes them.
         without_products: whether the model has neither products nor sums: then hardware gets all that it can compute.
         root_of: for each value that is a function of the integers of one other value, that other value.
     """
@@ -115,6 +119,7 @@ class _Choice:
         self.values = graph.values
         entering = self._before(nodes, lambda node: self._sums(node) or self._adds_tensors(node))
         self.before_products = self._before(nodes, self._sums)
+        self.before_macs = self._before(nodes, is_product)
         picks = self._before(nodes, lambda node: _effect(node) is Effect.PICKS)
         self.before_integers = entering | picks
         self.without_products = not entering
@@ -152,6 +157,10 @@ class _Choice:
             before = set(self.points)
             self._end_of_chain(result, ABSORBED)
             self.of_sums |= self.points - before
+        elif _effect(node) is Effect.NORMALIZES and result in self.before_macs and not self.from_host.issuperset(data):
+            if data[0] not in self.integers:
+                self._add(data[0])
+            self._add(result)
         elif root := self._root(node, data):
             self.root_of[result] = root
             needed = result in self.before_products or (self.without_products and result in self.outputs)

@@ -28,6 +28,7 @@ class Effect(Enum):
         BOUNDS: they stand for numbers within bounds.
         BENDS: they stand for any function of the numbers.
         JOINS: the result has those of several tensors.
+        NORMALIZES: all of them along some axes decide by what each is divided, by more than their order of magnitude.
         PICKS: the result is the position of the greatest or the least of them.
         QUANTIZES: real numbers become integers of a scale.
         DEQUANTIZES: and integers real numbers.
@@ -42,6 +43,7 @@ class Effect(Enum):
     BOUNDS = auto()
     BENDS = auto()
     JOINS = auto()
+    NORMALIZES = auto()
     PICKS = auto()
     QUANTIZES = auto()
     DEQUANTIZES = auto()

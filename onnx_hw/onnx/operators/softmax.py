@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, widen
-from onnx_hw.onnx.operators.facts import Facts
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import like_first, normal_axis
 
 
-@operator(since=13, types=like_first, facts=Facts(along_axis=True))
+@operator(since=13, types=like_first, facts=Facts(Effect.NORMALIZES, along_axis=True))
 def Softmax(x: Array, *, axis: int = -1) -> Array:
     return softmax(x, (normal_axis(axis, x.ndim),))
 

@@ -34,7 +34,7 @@ def find_unexplained(pieces: SegmentRun, name: str, node: Node, golden: np.ndarr
         name: name of the value.
         node: node that makes it.
         golden: int64, or in the dtype of the model.
-        off: allowed error of a float of golden, as the network says.
+        off: allowed error of golden before its last rounding, as the network says: of a float, or in steps.
 
     Returns:
         mask, bool, in the shape of the value.
@@ -43,7 +43,7 @@ def find_unexplained(pieces: SegmentRun, name: str, node: Node, golden: np.ndarr
     if not differs.any():
         return differs
     if facts_of(node).rounded is not None and golden.dtype.kind in "iu":
-        return differs & ~_rounded(pieces, name, golden)
+        return differs & ~_rounded(pieces, name, golden, TIE + off)
     if facts_of(node).effect is Effect.PICKS:
         return differs & ~_as_extreme(pieces, node, golden)
     if facts_of(node).effect is Effect.SNAPS:
@@ -59,19 +59,19 @@ def _differs(golden: np.ndarray, computed: np.ndarray) -> np.ndarray:
     return np.asarray(golden != computed)
 
 
-def _rounded(pieces: SegmentRun, name: str, golden: np.ndarray) -> np.ndarray:
+def _rounded(pieces: SegmentRun, name: str, golden: np.ndarray, tie: float) -> np.ndarray:
     """Find where an integer is the rounded real value; next to a jump of a function, the value on either side.
 
     Where sums cancel, even double precision is off: as far as it may be, the real value may lie on either side.
     """
     limits = _limits(pieces, name)
     real = np.clip(pieces.in_double([name])[name], *limits)
-    right = np.abs(golden - real) <= 0.5 + TIE
+    right = np.abs(golden - real) <= 0.5 + tie
     if right.all():
         return right
     sides = [np.clip(pieces.in_double([name], nudge)[name], *limits) for nudge in (-1.0, 1.0)]
     low, high = np.minimum(*sides), np.maximum(*sides)
-    return right | ((golden >= low - 0.5 - TIE) & (golden <= high + 0.5 + TIE))
+    return right | ((golden >= low - 0.5 - tie) & (golden <= high + 0.5 + tie))
 
 
 def _snapped(pieces: SegmentRun, name: str, node: Node, golden: np.ndarray) -> np.ndarray:

@@ -35,4 +35,4 @@ def _numbers_of(name: str, made: Mapping[str, Node], values: Mapping[str, Value]
 def _compares(node: Node) -> bool:
     """Say whether a node compares the numbers along an axis, as Softmax and ArgMax do, and does nothing else."""
     facts = facts_of(node)
-    return facts.along_axis and facts.effect in (None, Effect.PICKS) and len(node.inputs) == 1
+    return facts.along_axis and facts.effect in (None, Effect.NORMALIZES, Effect.PICKS) and len(node.inputs) == 1
