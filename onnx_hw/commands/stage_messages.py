@@ -112,9 +112,10 @@ def schedule_warnings(design: Design, planned: DesignSection, excess: str) -> It
 
 def schedule_fact(planned: DesignSection, unused: str, above: str) -> str:
     """Return cores, lanes and cycles, why lanes are unused, and how far the interval is above its bound."""
+    slowest = planned.slowest_loop or short(planned.bottleneck.name)
     return (
         f"{len(planned.nodes)} cores, {planned.lanes} lanes{unused}, {planned.interval_cycles:,} cycles a frame "
-        f"({planned.mac_efficiency:.0%} busy{above}); {short(planned.bottleneck.name)} sets the pace"
+        f"({planned.mac_efficiency:.0%} busy{above}); {slowest} sets the pace"
     )
 
 

@@ -226,6 +226,19 @@ class Host:
 
 
 @dataclass(frozen=True)
+class StateLoopSection:
+    """Loop of the circuit: a state that returns from one step to the next."""
+
+    nodes: Annotated[tuple[str, ...], "names of the cores on it, in the order of the data"]
+    steps: Annotated[int, "steps of a frame"]
+    step_cycles: Annotated[int, "clock cycles from one step to the next"]
+    frame_cycles: Annotated[int, "clock cycles from one frame to the next, which no design with these cores can beat"]
+
+    def __str__(self) -> str:
+        return f"the loop of {self.step_cycles:,} cycles a step × {self.steps:,} steps"
+
+
+@dataclass(frozen=True)
 class DesignSection:
     """Circuit as planned, before any tool ran; cycles are predicted."""
 
@@ -240,12 +253,19 @@ class DesignSection:
     frames_per_second_asked: Annotated[float | None, "frames per second that were asked for; null without a request"]
     nodes: Annotated[tuple[CoreSection, ...], "every core, in the order of the data"]
     fifos: Annotated[tuple[Fifo, ...], "every edge"]
+    loops: Annotated[tuple[StateLoopSection, ...], "loops of the circuit; the slowest may set the interval"]
     host: Annotated[Host, "the part of the model that the circuit does not compute"]
 
     @property
     def bottleneck(self) -> CoreSection:
         """Core that sets the interval; the first of them where several do."""
         return max(self.nodes, key=lambda core: core.cycles)
+
+    @property
+    def slowest_loop(self) -> StateLoopSection | None:
+        """Loop that sets the interval; None where a core does."""
+        slowest = max(self.loops, key=lambda loop: loop.frame_cycles, default=None)
+        return slowest if slowest is not None and slowest.frame_cycles > self.bottleneck.cycles else None
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,8 @@ def what_bounds(network: Network, design: Design, budget: Budget) -> Bottleneck:
         interval = interval_for_lanes(offers, budget, one, longest)
     if budget.mac_lanes is None or design.resources().mac_lanes >= budget.mac_lanes:
         return Bottleneck(interval)
+    if design.slowest_loop is not None:
+        return Bottleneck(interval, f"{design.slowest_loop} would hardly be faster with more")
     if interval < design.interval:
         return Bottleneck(interval, _what_else(offers, budget, interval, cost))
     needed = _lanes_for(offers, interval - 1)

@@ -10,7 +10,7 @@ they need, too, for powers of two and whole parts of a row, which may divide the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -63,10 +63,13 @@ class Offers:
 
     Args:
         in_logic: each folding of a node that has products is offered with products of look-up tables, too.
+        caps: cycles a frame that some nodes may take at most, by name, whatever the interval is.
     """
 
-    def __init__(self, network: Network, cost: Cost, *, in_logic: bool = False) -> None:
-        self.network, self.in_logic = network, in_logic
+    def __init__(
+        self, network: Network, cost: Cost, *, in_logic: bool = False, caps: Mapping[str, int] | None = None
+    ) -> None:
+        self.network, self.in_logic, self._caps = network, in_logic, caps or {}
         self._nodes = {node.name: node for node in network.nodes}
         self._cost = cost
         self._leaving = [boundary.tensor for boundary in network.outputs]
@@ -237,7 +240,8 @@ class Offers:
             self._interval, self._answers = interval, {}
         key = node.name, key_of(given) if given else None, key_of(wanted) if wanted else None
         if key not in self._answers:
-            self._answers[key] = tuple(node.operator.foldings(interval, given, wanted))
+            cycles = min(interval, self._caps.get(node.name, interval))
+            self._answers[key] = tuple(node.operator.foldings(cycles, given, wanted))
         return self._answers[key]
 
     def _offered(

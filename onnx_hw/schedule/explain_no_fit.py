@@ -92,6 +92,18 @@ def too_many_frames(network: Network, fps: float, clock_mhz: float) -> UserError
     )
 
 
+def loop_too_slow(fastest: Design, fps: float) -> UserError:
+    """Return the error that the fastest design that fits does not go round its slowest loop so often."""
+    return user_error(
+        "fps-unreachable",
+        f"this model can do {spelled(fastest.frames_per_second)} frames a second at {fastest.clock_mhz:g} MHz on this "
+        f"board, not {fps:.12g}: {fastest.slowest_loop} takes {fastest.interval:,} cycles a frame, since each step "
+        f"begins with the state that the one before leaves",
+        hint="fewer frames a second (--fps), or a faster clock (--clock)",
+        stage="schedule",
+    )
+
+
 def folding_too_slow(design: Design, fps: float, interval: int) -> UserError:
     """Return the error that the given folding does not keep the requested rate."""
     slow = [node for node in design.network.nodes if node.operator.cycles(design.folding(node)) > interval]

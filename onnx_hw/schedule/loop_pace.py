@@ -21,7 +21,18 @@ from onnx_hw.timing.prediction import Events
 
 def loop_paces(design: Design, schedules: Mapping[str, Schedule]) -> tuple[LoopPace, ...]:
     """Return the pace of every loop of a design; FIFOs have no depths yet."""
-    return tuple(_paced(design, schedules, loop)[0] for loop in design.network.loops)
+    paces = []
+    for loop in design.network.loops:
+        part = _Part(design, schedules, loop)
+        cycles, depths = part.pace()
+        step_cycles = part.step_cycles(depths) if part.steps > 1 else cycles
+        paces.append(LoopPace(tuple(node.name for node in loop), part.steps, step_cycles, cycles))
+    return tuple(paces)
+
+
+def cycles_of_loops(design: Design, schedules: Mapping[str, Schedule]) -> int:
+    """Return the cycles from frame to frame of the slowest loop."""
+    return max(_Part(design, schedules, loop).pace()[0] for loop in design.network.loops)
 
 
 def ample_on_loops(design: Design, schedules: Mapping[str, Schedule]) -> dict[str, int]:
@@ -32,38 +43,47 @@ def ample_on_loops(design: Design, schedules: Mapping[str, Schedule]) -> dict[st
     """
     depths: dict[str, int] = {}
     for loop in design.network.loops:
-        depths |= _paced(design, schedules, loop)[1]
+        depths |= _Part(design, schedules, loop).pace()[1]
     return depths
 
 
-def _paced(design: Design, schedules: Mapping[str, Schedule], loop: Loop) -> tuple[LoopPace, dict[str, int]]:
-    """Return the pace of a loop, and the depths with which it has that pace."""
-    part = replace(design, network=part_of(design.network, loop), loops=())
-    its_own = {node.name: schedules[node.name] for node in loop}
-    frames, steps = Frames(part, its_own), design.network.tensors[loop[0].outputs[0]].shape[0]
-    settled, most = horizon(part, 1)
-    under_way = 1 + sum(bool(node.operator.feedback) for node in loop)
-    leaving = {edge.tensor: most * edge.beats for edge in part.edges() if edge.consumer is None}
-    inner = [edge for edge in part.edges() if edge.producer and edge.consumer]
-    deep = {edge.tensor: under_way * edge.beats // steps for edge in inner}
-    shallow = {edge.tensor: min(deep[edge.tensor], edge.deepest_at_once) for edge in inner}
-    paces: list[tuple[int, dict[str, int]]] = []
-    for depths in (deep, shallow):
-        times = frames.times(most, 0, {**leaving, **depths})
-        if times.live:
-            paces.append((-(-times.elapsed(settled, most) // (most - settled)), depths))
-    cycles, depths = min(paces, key=lambda pace: pace[0])
-    step_cycles = _step_cycles(part, its_own, loop, {**leaving, **depths}) if steps > 1 else cycles
-    return LoopPace(tuple(node.name for node in loop), steps, step_cycles, cycles), depths
+class _Part:
+    """A loop as a design of its own, fed and drained without delay.
 
+    Attributes:
+        steps: of a frame.
+    """
 
-def _step_cycles(part: Design, schedules: Mapping[str, Schedule], loop: Loop, depths: Mapping[str, int]) -> int:
-    """Return the cycles from the state of the last step but one to that of the last one, where they are fed back."""
-    offers = {e.tensor: np.zeros(e.beats, dtype=np.int64) for e in part.edges() if e.producer is None}
-    prediction = Events(part, schedules).solve(1, offers=offers, depths=depths)
-    state = next(node for node in loop if node.operator.feedback)
-    port, engines = state.operator.feedback[0], schedules[state.name].engines
-    (engine,) = (engine for engine in engines if port in engine.pops)
-    steps = prediction.fires[state.name, engine.name][engine.once :][np.asarray(engine.pops[port])]
-    firsts = steps.reshape(state.operator.operands()[0].shape[0], -1)[:, 0]
-    return int(firsts[-1] - firsts[-2])
+    def __init__(self, design: Design, schedules: Mapping[str, Schedule], loop: Loop) -> None:
+        self._loop, self._schedules = loop, {node.name: schedules[node.name] for node in loop}
+        self._design = replace(design, network=part_of(design.network, loop), loops=())
+        self._edges = self._design.edges()
+        self.steps = design.network.tensors[loop[0].outputs[0]].shape[0]
+        self._settled, self._most = horizon(self._design, 1)
+        self._leaving = {edge.tensor: self._most * edge.beats for edge in self._edges if edge.consumer is None}
+
+    def pace(self) -> tuple[int, dict[str, int]]:
+        """Return the cycles from frame to frame, and depths of the streams on the loop with which it has that pace."""
+        under_way = 1 + sum(bool(node.operator.feedback) for node in self._loop)
+        inner = [edge for edge in self._edges if edge.producer and edge.consumer]
+        deep = {edge.tensor: under_way * edge.beats // self.steps for edge in inner}
+        shallow = {edge.tensor: min(deep[edge.tensor], edge.deepest_at_once) for edge in inner}
+        frames, counted = Frames(self._design, self._schedules), self._most - self._settled
+        paces: list[tuple[int, dict[str, int]]] = []
+        for depths in (deep,) if deep == shallow else (deep, shallow):
+            times = frames.times(self._most, 0, {**self._leaving, **depths})
+            if times.live:
+                paces.append((-(-times.elapsed(self._settled, self._most) // counted), depths))
+        return min(paces, key=lambda pace: pace[0])
+
+    def step_cycles(self, depths: Mapping[str, int]) -> int:
+        """Return the cycles from the state of the last step but one to that of the last one, where they return."""
+        offers = {e.tensor: np.zeros(e.beats, dtype=np.int64) for e in self._edges if e.producer is None}
+        events = Events(self._design, self._schedules)
+        prediction = events.solve(1, offers=offers, depths={**self._leaving, **depths})
+        state = next(node for node in self._loop if node.operator.feedback)
+        port, engines = state.operator.feedback[0], self._schedules[state.name].engines
+        (engine,) = (engine for engine in engines if port in engine.pops)
+        cycles = prediction.fires[state.name, engine.name][engine.once :][np.asarray(engine.pops[port])]
+        firsts = cycles.reshape(self.steps, -1)[:, 0]
+        return int(firsts[-1] - firsts[-2])

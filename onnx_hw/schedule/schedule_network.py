@@ -28,9 +28,11 @@ from onnx_hw.schedule.explain_no_fit import (
     fifos_too_slow,
     folding_too_big,
     folding_too_slow,
+    loop_too_slow,
     nothing_fits,
     too_many_frames,
 )
+from onnx_hw.schedule.fold_loops import fold_loops
 from onnx_hw.schedule.folding_for_interval import fold_for, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
@@ -98,6 +100,9 @@ def schedule_network(
     fitting = designs.within(budget, most, target, interval)
     if fitting is not None:
         return fitting
+    fastest = designs.within(budget, most, target, None) if network.loops and interval is not None else None
+    if fps is not None and fastest is not None and fastest[0].slowest_loop is not None:
+        raise loop_too_slow(fastest[0], fps)
     least = designs.far_beyond(most, cost)
     if least is not None:
         raise far_too_big(least, without_lanes(most), fps, elsewhere or {}, designs.fits)
@@ -204,6 +209,8 @@ class Designs:
                 chosen = self._search.fastest(self._network, room, slower, cost)
             else:
                 chosen = self._search.cheapest(self._network, room, interval, cost)
+            if chosen is not None and self._network.loops:
+                chosen = fold_loops(self._network, chosen, room, target, cost, interval=interval, slower=slower)
             if chosen is None:
                 return None
             design = size_fifos(_unsized(self._network, chosen, target))

@@ -123,6 +123,7 @@ FULL = Report(
             ),
         ),
         fifos=(Fifo("conv1_int8", 6, 2, 5, 120, 1, 96, 4, 4, "i8", 1_024),),
+        loops=(),
         host=Host(("QuantizeLinear image_int8",), ("Softmax probabilities",), 1.0),
     ),
     timeline=Timeline(

@@ -118,6 +118,10 @@ def describe_design(
         fifos=tuple(
             _fifo(edges[name], design.fifos[name], cost, fills.get(name)) for name, cost in design.fifo_costs().items()
         ),
+        loops=tuple(
+            report.StateLoopSection(loop.nodes, loop.steps, loop.step_cycles, loop.frame_cycles)
+            for loop in design.loops
+        ),
         host=report.Host(_onnx_nodes(network.head), _onnx_nodes(network.tail), macs_in_hardware(network)),
     )
 

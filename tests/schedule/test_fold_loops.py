@@ -1,0 +1,85 @@
+"""Foldings for loops: faster round than without a look at them, within the budget; rates are kept or refused."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import UserError
+from onnx_hw.ops.tensor import Tensor
+from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw.schedule.bottleneck import what_bounds
+from onnx_hw.schedule.budget import Budget
+from onnx_hw.schedule.insert_forks import insert_forks
+from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
+from onnx_hw.schedule.loop_pace import cycles_of_loops
+from onnx_hw.schedule.schedule_network import schedule_network
+from onnx_hw.schedule.search_folding import choose_folding
+from support.design_bench import assert_proven, prove
+from support.random_loops import gated_cell, summed_cell
+from support.targets import ecp5_at
+
+LANES, STEPS, INPUTS, UNITS = 12, 6, 3, 8
+
+
+@cache
+def network() -> Network:
+    weights = np.random.default_rng(0).integers(-3, 4, (UNITS, INPUTS + UNITS))
+    return summed_cell(Tensor((STEPS, 1, INPUTS), Int(4)), np.zeros((1, UNITS), np.int64), weights, 3)
+
+
+def scheduled(fps: float | None = None, lanes: int = LANES) -> Design:
+    return schedule_network(network(), Budget(mac_lanes=lanes), ScheduleRequest(fps=fps), target=ecp5_at(50))[0]
+
+
+def without_a_look_at_loops() -> int:
+    """Cycles a frame of the foldings of the least interval of single cores."""
+    forked = insert_forks(network())
+    foldings = choose_folding(forked, Budget(mac_lanes=LANES))
+    assert foldings is not None
+    design = Design(*insert_gearboxes(forked, foldings))
+    return cycles_of_loops(design, design.schedules())
+
+
+def test_the_loop_is_faster_than_without_a_look_at_it() -> None:
+    design = scheduled()
+    assert design.resources().mac_lanes <= LANES
+    assert design.slowest_loop is not None
+    assert design.interval < without_a_look_at_loops()
+    products = UNITS * UNITS // LANES
+    assert design.slowest_loop.step_cycles <= products + 80
+    assert_proven(prove(design, frames=2, stalls=False))
+
+
+def test_more_lanes_than_help_are_left_over_for_a_reason() -> None:
+    many = scheduled(lanes=1000)
+    assert many.interval <= scheduled().interval
+    bound = what_bounds(network(), many, Budget(mac_lanes=1000))
+    assert bound.unused == f"{many.slowest_loop} would hardly be faster with more"
+
+
+def test_the_cheapest_design_of_a_rate_keeps_it() -> None:
+    interval = 2 * scheduled().interval
+    slow = scheduled(fps=50e6 / interval)
+    assert scheduled().interval < slow.interval <= interval
+    assert slow.with_fifos().lut < scheduled().with_fifos().lut
+
+
+def test_a_rate_that_no_loop_keeps_is_refused() -> None:
+    with pytest.raises(
+        UserError, match=r"50 MHz on this board, not 1000000: the loop of .* cycles a step × 6 steps takes"
+    ):
+        scheduled(fps=1e6)
+
+
+def test_a_cell_of_several_products_is_folded() -> None:
+    weights = np.random.default_rng(1).integers(-3, 4, (4, 6))
+    cell = gated_cell(Tensor((4, 1, 2), Int(4)), np.ones((1, 4), np.int64), weights, 3)
+    design, foldings = schedule_network(cell, Budget(mac_lanes=16), target=ecp5_at(50))
+    again, _ = schedule_network(cell, Budget(mac_lanes=16), ScheduleRequest(foldings=foldings), target=ecp5_at(50))
+    assert again.interval == design.interval and again.loops == design.loops
