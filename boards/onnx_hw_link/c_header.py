@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.greeting import PROTOCOL
 from onnx_hw_link.host_model import HostModel, NotOurs
-from onnx_hw_link.host_operators import limits_of
+from onnx_hw_link.host_operators import limits_of, quant_bounds
 from onnx_hw_link.link import LinkPort
 
 __all__ = ["c_header", "main"]
@@ -27,8 +28,8 @@ def c_header(model: HostModel) -> str:
     """Return the text of the header.
 
     Raises:
-        LinkError: a stream has integers of more than 32 bits, or the host does more before the hardware than clip, and
-            quantize by one scale.
+        LinkError: a stream has integers of more than 32 bits, or the host computes more before the hardware than C can:
+            scaling of features, clipping, and quantization by one scale, as ONNX or QONNX has it.
     """
     link, data = model.link, model.data
     name = re.sub(r"\W", "_", model.name.lower(), flags=re.ASCII)
@@ -46,8 +47,11 @@ def c_header(model: HostModel) -> str:
     ]
     ats = _ats(link.inputs, link.input_turns)
     for stream, port, at in zip(data["streams_in"], link.inputs, ats, strict=True):
-        kind, argument, convert = _of_host(model, stream["value"])
-        parts += _function(name, port, at, np.array(stream["places"]), kind, _plain(argument), convert)
+        made = _of_host(model, stream["value"])
+        if made.result != "int32_t" and made.result != "float":
+            raise _refused("numbers that are no integers")
+        parts += made.tables
+        parts += _function(name, port, at, np.array(stream["places"]), made)
     for value in data["values_out"]:
         port = link.outputs[value["stream"]]
         at = _ats(link.outputs, link.output_turns)[value["stream"]]
@@ -84,9 +88,8 @@ def _ats(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...]) -> lis
     return [np.array(beats) for beats in offsets]
 
 
-def _function(
-    name: str, port: LinkPort, at: np.ndarray, places: np.ndarray, kind: str, which: str, convert: str
-) -> Iterator[str]:
+def _function(name: str, port: LinkPort, at: np.ndarray, places: np.ndarray, made: _Expression) -> Iterator[str]:
+    which, kind = _plain(made.argument), made.kind
     where = (at[:, None] + np.arange(port.width) * _bits(port)).reshape(-1)
     used = places >= 0
     count = int(used.sum())
@@ -94,41 +97,125 @@ def _function(
     yield _table(f"{name}_{which}_from", places[used])
     yield f"/* A frame's part of `{which}`, row by row as the model has it; the rest of the frame is to be 0. */"
     yield f"static void {name}_enter_{which}(const {kind} *values, uint8_t *frame) {{"
-    yield f"    for (size_t k = 0; k < {count}; k++) {{"
-    yield f"        {kind} x = values[{name}_{which}_from[k]];"
-    yield f"        onnx_hw_link_put(frame, {name}_{which}_at[k], {convert}, {_bits(port)});"
+    yield f"    for (size_t i = 0; i < {count}; i++) {{"
+    yield f"        const size_t k = {name}_{which}_from[i];"
+    yield f"        const {kind} x = values[k];"
+    yield f"        onnx_hw_link_put(frame, {name}_{which}_at[i], {made.text}, {_bits(port)});"
     yield "    }\n}\n"
 
 
-def _of_host(model: HostModel, value: str) -> tuple[str, str, str]:
-    """Return (C type, input of the model, C expression of the integer of an element x) for a value that is sent.
+@dataclass(frozen=True)
+class _Expression:
+    """Expression in C for an element of a value that the host makes of an input.
+
+    Attributes:
+        argument: name of the input.
+        kind: type of its elements in C.
+        result: type of the expression, ``float``, ``double`` or ``int32_t``.
+        text: the expression, of the element ``x``; its place in the input is ``k``.
+        tables: definitions in C that the expression needs.
+    """
+
+    argument: str
+    kind: str
+    result: str
+    text: str
+    tables: tuple[str, ...] = ()
+
+    def but(self, result: str, text: str, *tables: str) -> _Expression:
+        """Return another expression of the same element."""
+        return replace(self, result=result, text=text, tables=(*self.tables, *tables))
+
+
+def _of_host(model: HostModel, value: str) -> _Expression:
+    """Return the expression of an element of a value that is sent.
 
     Raises:
         LinkError: see ``c_header``.
     """
     step = next((step for step in model.data["head"] if step["output"] == value), None)
     if step is None:
-        argument = next((x for x in model.inputs if x.name == value), None)
-        if argument is None or not (argument.dtype.kind in "iub" or argument.dtype == np.float32):
-            raise NotOurs(f"C must make a stream of an input of the model; `{value}` is something else")
-        return ("float", value, "x") if argument.dtype == np.float32 else ("int32_t", value, "(int32_t)x")
-    kind, which, inner = _of_host(model, step["inputs"][0])
+        return _of_input(model, value)
+    made = _of_host(model, step["inputs"][0])
     constants = [model.data["constants"].get(name) for name in step["inputs"][1:]]
-    is_float = kind == "float" and "quantize" not in inner
-    if step["op"] in ("Identity", "Reshape", "Flatten"):
-        return kind, which, inner
-    if step["op"] == "Clip" and all(constant is None or len(constant["data"]) == 1 for constant in constants):
-        least, greatest, *_ = (*constants, None, None)
-        low, high = least["data"][0] if least else -np.inf, greatest["data"][0] if greatest else np.inf
-        if is_float:
-            return kind, which, f"onnx_hw_link_clip({inner}, {_float(low)}, {_float(high)})"
+    scalars = all(constant is None or len(constant["data"]) == 1 for constant in constants)
+    numbers: list[Any] = [None if constant is None else constant["data"][0] for constant in constants]
+    given = all(constant is not None for name, constant in zip(step["inputs"][1:], constants, strict=True) if name)
+    op, attributes = step["op"], step["attributes"]
+    if op in ("Identity", "Reshape", "Flatten"):
+        return made
+    if op == "Scaler":
+        return _scaled(model, made, value, attributes)
+    if not scalars or not given:
+        raise _refused(f"{op} with a number for each channel, or of two values")
+    if op == "Clip":
+        low, high, *_ = (*numbers, None, None)
+        return _clipped(made, -np.inf if low is None else low, np.inf if high is None else high)
+    if op == "QuantizeLinear" and made.result == "float":
+        low, high = limits_of(np.dtype(constants[1]["dtype"]), attributes.get("bits", 0))
+        return made.but(
+            "int32_t", f"onnx_hw_link_quantize({made.text}, {_float(numbers[0])}, {numbers[1]}, {low}, {high})"
+        )
+    if op == "Quant" and made.result == "float":
+        least, greatest = quant_bounds(numbers[2], attributes.get("signed", 1), attributes.get("narrow", 0))
+        scale, zero = _float(numbers[0]), _float(numbers[1])
+        return made.but("float", f"onnx_hw_link_quant({made.text}, {scale}, {zero}, {least}, {greatest})")
+    if op == "Cast":
+        result = {1: "float", 11: "double"}.get(attributes["to"], "int32_t")
+        return made.but(result, f"({result})({made.text})")
+    if op == "Round" and made.result != "int32_t":
+        return made.but(made.result, f"{'rintf' if made.result == 'float' else 'rint'}({made.text})")
+    if op in ("Sub", "Div") and made.result != "int32_t":
+        number = _float(numbers[0]) if made.result == "float" else _double(numbers[0])
+        return made.but(made.result, f"({made.text} {'-' if op == 'Sub' else '/'} {number})")
+    raise _refused(f"{op} of {made.result}")
+
+
+def _of_input(model: HostModel, value: str) -> _Expression:
+    """Return the expression of an input's own element."""
+    argument = next((x for x in model.inputs if x.name == value), None)
+    if argument is None:
+        elsewhere = ", ".join(model.elsewhere)
+        raise _refused(elsewhere or f"something else that makes `{value}`")
+    if argument.dtype == np.float32:
+        return _Expression(value, "float", "float", "x")
+    if argument.dtype.kind in "iub":
+        return _Expression(value, "int32_t", "int32_t", "(int32_t)x")
+    raise NotOurs(f"an input must be of float32 or integers for C; `{value}` is {argument.dtype}")
+
+
+def _scaled(model: HostModel, made: _Expression, value: str, attributes: Mapping[str, Any]) -> _Expression:
+    """Return the expression behind a Scaler, with tables of its numbers where there is one per column."""
+    offset, scale = ([float(np.float32(number)) for number in attributes[name]] for name in ("offset", "scale"))
+    if made.result != "float":
+        made = made.but("float", f"(float)({made.text})")
+    if len(scale) == 1:
+        return made.but("float", f"onnx_hw_link_scale({made.text}, {_float(offset[0])}, {_float(scale[0])})")
+    columns = next(x.shape[-1] for x in model.inputs if x.name == made.argument)
+    names = [_plain(f"{model.name.lower()}_{value}_{what}") for what in ("offset", "scale")]
+    tables = (
+        f"static const float {name}[{len(numbers)}] = {{{', '.join(map(_float, numbers))}}};"
+        for name, numbers in zip(names, (offset, scale), strict=True)
+    )
+    at = f"k % {columns}"
+    return made.but("float", f"onnx_hw_link_scale({made.text}, {names[0]}[{at}], {names[1]}[{at}])", *tables)
+
+
+def _clipped(made: _Expression, low: float, high: float) -> _Expression:
+    if made.result == "float":
+        return made.but("float", f"onnx_hw_link_clip({made.text}, {_float(low)}, {_float(high)})")
+    if made.result == "int32_t":
         low, high = max(low, -(1 << 31)), min(high, (1 << 31) - 1)
-        return kind, which, f"onnx_hw_link_clip_integer({inner}, {int(low)}, {int(high)})"
-    if step["op"] == "QuantizeLinear" and is_float and constants[0] and len(constants[0]["data"]) == 1:
-        (scale,), zero = constants[0]["data"], constants[1]
-        low, high = limits_of(np.dtype(zero["dtype"]), step["attributes"].get("bits", 0))
-        return kind, which, f"onnx_hw_link_quantize({inner}, {_float(scale)}, {zero['data'][0]}, {low}, {high})"
-    raise NotOurs(f"C must clip an input and quantize it by one scale, and no more; the host has {step['op']} of it")
+        return made.but("int32_t", f"onnx_hw_link_clip_integer({made.text}, {int(low)}, {int(high)})")
+    raise _refused("Clip of double")
+
+
+def _refused(what: str) -> NotOurs:
+    """Return the error for operators that C does not have, with what to do instead."""
+    return NotOurs(
+        f"C can scale, clip, quantize and round an input; the host has to compute {what}: leave it out of the model "
+        "and compute it in your program, or send frames from Python with onnx-hw infer"
+    )
 
 
 def _float(number: float) -> str:
@@ -142,6 +229,11 @@ def _table(name: str, values: Any) -> str:
     kind = "uint16_t" if int(values.max(initial=0)) < 1 << 16 else "uint32_t"
     listed = ", ".join(map(str, values.tolist()))
     return f"static const {kind} {name}[{len(values)}] = {{{listed}}};"
+
+
+def _double(number: float) -> str:
+    """Return the literal in C that reads as exactly this float64."""
+    return float(number).hex()
 
 
 def _plain(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FLOATS", "KNOWN", "Held", "limits_of", "run_steps"]
+__all__ = ["DOMAINS", "FLOATS", "INTEGERS", "KNOWN", "ROUNDING_MODES", "Held", "limits_of", "quant_bounds", "run_steps"]
 
 Array = np.ndarray
 
@@ -74,9 +74,47 @@ def _concat(*parts: Array, axis: int) -> Array:
 FLOATS: Mapping[int, np.dtype[Any]] = {1: np.dtype(np.float32), 11: np.dtype(np.float64)}
 """Types that a Cast here may make, by ONNX's numbers: such casts mean the same in every version."""
 
+INTEGERS: Mapping[int, np.dtype[Any]] = {
+    number: np.dtype(name) for number, name in enumerate(("uint8", "int8", "uint16", "int16", "int32", "int64"), 2)
+}
+"""Types that a Cast of whole numbers may make, too."""
+
 
 def _cast(x: Array, *, to: int) -> Array:
-    return x.astype(FLOATS[to])
+    return x.astype(FLOATS.get(to) or INTEGERS[to])
+
+
+ROUNDING_MODES = ("ROUND", "HALF_EVEN")
+"""Rounding modes of ``Quant`` that are known here: to the nearest, ties to the even one."""
+
+
+def quant_bounds(bits: float, signed: int, narrow: int) -> tuple[float, float]:
+    """Return the least and the greatest number of steps of QONNX's ``Quant``, for two bits or more."""
+    if signed:
+        return -(2.0 ** (bits - 1)) + bool(narrow), 2.0 ** (bits - 1) - 1
+    return 0.0, 2.0**bits - 1 - bool(narrow)
+
+
+def _quant(
+    x: Array,
+    scale: Array,
+    zero_point: Array,
+    bit_width: Array,
+    *,
+    narrow: int = 0,
+    rounding_mode: str = "ROUND",
+    signed: int = 1,
+) -> Array:
+    """Return ``(round(clamp(x / scale + zero_point)) - zero_point) * scale`` in the dtype of ``x``, as QONNX does."""
+    assert rounding_mode in ROUNDING_MODES
+    steps = (x / scale + zero_point).astype(np.float64)
+    steps = np.rint(np.clip(steps, *quant_bounds(float(bit_width.reshape(())), signed, narrow)))
+    return np.asarray((steps - zero_point) * scale).astype(x.dtype)
+
+
+def _scaler(x: Array, *, offset: Sequence[float], scale: Sequence[float]) -> Array:
+    """Return ``(x - offset) * scale`` in float32; both are one number, or one per column."""
+    return np.asarray((x.astype(np.float32) - np.array(offset, np.float32)) * np.array(scale, np.float32))
 
 
 def _clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
@@ -113,8 +151,18 @@ KNOWN: Mapping[str, tuple[int, Callable[..., Array], Held]] = {
     "Sub": (7, np.subtract, Held.NUMPY),
     "Mul": (7, np.multiply, Held.NUMPY),
     "Div": (7, np.true_divide, Held.FLOAT),
+    "Round": (11, np.rint, Held.FLOAT),
+    "Quant": (1, _quant, Held.FLOAT),
+    "Scaler": (1, _scaler, Held.FLOAT),
 }
 """Operators by ONNX's name: (the first version with this meaning, the function, its types). Attributes are keywords."""
+
+
+DOMAINS: Mapping[str, tuple[str, ...]] = {
+    "Quant": ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas"),
+    "Scaler": ("ai.onnx.ml",),
+}
+"""Domains of the operators above that are not ONNX's own."""
 
 
 def run_steps(steps: Sequence[Mapping[str, Any]], values: dict[str, Array]) -> dict[str, Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.greeting import PROTOCOL
 from onnx_hw_link.host_model import DEFAULT_LINK, FILE, FORMAT
-from onnx_hw_link.host_operators import FLOATS, KNOWN, Held
+from onnx_hw_link.host_operators import DOMAINS, FLOATS, INTEGERS, KNOWN, ROUNDING_MODES, Held
 from onnx_hw_link.link import Link
 
 
@@ -126,15 +126,17 @@ _UNKNOWN = frozenset({"block_size", "output_dtype", "precision", "saturate"})
 def _is_data(node: Node, arrays: dict[str, np.ndarray], model: Model) -> bool:
     """Return whether a node is one that ``onnx_hw_link`` knows, in such a version and with such attributes."""
     if (
-        node.domain
-        or node.op_type not in KNOWN
+        node.op_type not in KNOWN
+        or node.domain not in DOMAINS.get(node.op_type, ("",))
         or node.version < KNOWN[node.op_type][0]
         or _UNKNOWN & {*node.attributes}
     ):
         return False
     if node.op_type == "QuantizeLinear" and len(node.inputs) < 3:
         return False
-    if node.op_type == "Cast" and node.attributes["to"] not in FLOATS:
+    if node.op_type == "Cast" and node.attributes["to"] not in FLOATS and not _is_cast_of_whole_numbers(node, model):
+        return False
+    if node.op_type == "Quant" and not _is_known_quant(node, arrays):
         return False
     if node.op_type == "Reshape" and node.inputs[1] not in arrays:
         return False
@@ -142,6 +144,20 @@ def _is_data(node: Node, arrays: dict[str, np.ndarray], model: Model) -> bool:
     values = (model.graph.values.get(name) for name in (*node.inputs, *node.outputs) if name)
     types = {value.element_type for value in values if value is not None}
     return plain and types <= _TYPES[KNOWN[node.op_type][2]]
+
+
+def _is_cast_of_whole_numbers(node: Node, model: Model) -> bool:
+    """Return whether a Cast to integers follows a Round; what other casts make of fractions depends on the version."""
+    before = next((other for other in model.graph.nodes if node.inputs[0] in other.outputs), None)
+    return node.attributes["to"] in INTEGERS and before is not None and before.op_type == "Round"
+
+
+def _is_known_quant(node: Node, arrays: Mapping[str, np.ndarray]) -> bool:
+    """Return whether a Quant of QONNX has constants, one number of bits, two at least, and rounds to the nearest."""
+    bits = arrays.get(node.inputs[3])
+    mode = str(node.attributes.get("rounding_mode", "ROUND")).upper()
+    constant = all(name in arrays for name in node.inputs[1:])
+    return constant and bits is not None and bits.size == 1 and float(bits.reshape(())) >= 2 and mode in ROUNDING_MODES
 
 
 def _narrow_bits(name: str, model: Model) -> int:

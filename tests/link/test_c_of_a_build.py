@@ -158,8 +158,8 @@ def test_every_width_is_the_driver_s(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"head": [{**HEAD[0], "op": "Softmax"}, HEAD[1]]}, "the host has Softmax of it"),
-        ({"head": []}, "`q` is something else"),
+        ({"head": [{**HEAD[0], "op": "Softmax"}, HEAD[1]]}, "the host has to compute Softmax of float"),
+        ({"head": []}, "has to compute something else that makes `q`"),
         ({"streams_out": [{**model()["streams_out"][0], "bits": 33}]}, "`e2` has 33"),
     ],
 )

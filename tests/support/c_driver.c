@@ -41,4 +41,10 @@ onnx_hw_link_status run_frame(onnx_hw_link *l, const onnx_hw_link_io *io, const 
     return onnx_hw_link_run(l, io, in, out, timeout);
 }
 const char *told(onnx_hw_link_status status) { return onnx_hw_link_told(status); }
+float quant(float x, float scale, float zero_point, double low, double high) {
+    return onnx_hw_link_quant(x, scale, zero_point, low, high);
+}
+
+float scaled(float x, float offset, float scale) { return onnx_hw_link_scale(x, offset, scale); }
+
 float dequantize(int32_t n, float scale, int32_t zero_point) { return onnx_hw_link_dequantize(n, scale, zero_point); }

@@ -28,6 +28,19 @@ static int32_t onnx_hw_link_clip_integer(int32_t n, int32_t low, int32_t high) {
     return n > high ? high : n;
 }
 
+/* QONNX's Quant, the real number on the grid of `scale`; steps are clamped from low to high. */
+static float onnx_hw_link_quant(float x, float scale, float zero_point, double low, double high) {
+    double steps = x / scale + zero_point;
+    steps = steps < low ? low : steps;
+    steps = rint(steps > high ? high : steps);
+    return (float)((steps - zero_point) * scale);
+}
+
+/* Scaler of ai.onnx.ml. */
+static float onnx_hw_link_scale(float x, float offset, float scale) {
+    return (x - offset) * scale;
+}
+
 /* Write the lowest 1 to 32 bits of an integer from bit `at` of a frame on; bits are counted from the lowest one of each
  * byte. */
 static void onnx_hw_link_put(uint8_t *frame, uint32_t at, int32_t n, unsigned bits) {
