@@ -19,7 +19,7 @@ from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.schedule_network import schedule_network
 from support.design_bench import Bench, assert_proven, no_stall, random_stall
 from support.hand_built_designs import alone
-from support.products import of_two_inputs, of_what_it_makes
+from support.products import of_heads, of_two_inputs, of_what_it_makes
 from support.targets import ecp5_at
 
 
@@ -55,3 +55,22 @@ def test_what_a_node_makes_comes_once() -> None:
     ]  # fmt: skip
     with pytest.raises(UserError, match="must be taken once a frame, not 5 times: its buffer must hold all of it"):
         scheduled(replace(network, nodes=tuple(nodes)), 3)
+
+
+@pytest.mark.parametrize(("lanes", "tokens"), [(1, 12), (4, 13), (4, 64), (16, 17), (16, 24), (16, 33)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_heads_keep_multipliers_busy(lanes: int, tokens: int, weighted: bool) -> None:
+    """Useful products of at least 9 in 10 cycles and lanes, the matrices of a stack one after the other."""
+    design = scheduled(of_heads(2, tokens, 8, weighted=weighted), lanes)
+    (product,) = (node for node in design.network.nodes if isinstance(node.operator, MatMul))
+    used = product.operator.lanes(design.folding(product))
+    assert used <= lanes
+    assert product.operator.macs == 2 * tokens * tokens * 8
+    assert product.operator.macs / (used * design.interval) >= 0.9
+
+
+def test_heads_run_at_the_predicted_interval() -> None:
+    design = scheduled(of_heads(2, 12, 8, weighted=False), 16)
+    run = Bench(design).prove(no_stall(design, 3), frames=3)
+    assert_proven(run)
+    assert run.interval_cycles == design.interval == 144

@@ -48,3 +48,13 @@ def of_what_it_makes() -> Network:
     x = net.input("x", Tensor((1, WORDS, FEATURES), Int(4)))
     net.requantized(net.product(net.projected(x, 0), net.projected(x, 1)))
     return net.design().network
+
+
+def of_heads(heads: int, tokens: int, size: int, *, weighted: bool) -> Network:
+    """Queries times keys, (tokens, size) each, or weights of tokens times values, head by head."""
+    net = Products()
+    inputs, outputs = (tokens, size) if weighted else (size, tokens)
+    x = net.input("x", Tensor((heads, tokens, inputs), Int(8)))
+    w = net.input("w", Tensor((heads, outputs, inputs), Int(8)))
+    net.requantized(net.product(x, w))
+    return net.design().network

@@ -36,8 +36,9 @@ def check_capability(model: Model, findings: Findings) -> None:
     for what, values in (("input", graph.inputs), ("output", graph.outputs)):
         for index, value in enumerate(values):
             _check_border(what, value, f"graph.{what}[{index}]({quote(value.name)})", findings)
+    weights = {name for node in graph.nodes if facts_of(node).macs is not None for name in node.inputs}
     for name, array in graph.constants.items():
-        _check_constant(graph.values[name], array, f"initializer {quote(name)}", findings)
+        _check_constant(graph.values[name], array, name in weights, f"initializer {quote(name)}", findings)
     alive = {id(node) for node in needed_nodes(graph, [value.name for value in graph.outputs])}
     reported: dict[str, Node] = {}
     for node in graph.nodes:
@@ -94,7 +95,7 @@ def _rounded(size: int) -> str:
     return f"{size:,}" if size < 10**15 else f"about 2^{size.bit_length() - 1}"
 
 
-def _check_constant(value: Value, array: np.ndarray, where: str, findings: Findings) -> None:
+def _check_constant(value: Value, array: np.ndarray, is_weight: bool, where: str, findings: Findings) -> None:
     if value.element_type in ("complex64", "complex128"):
         findings.must(
             "element-type-unsupported",
@@ -102,8 +103,7 @@ def _check_constant(value: Value, array: np.ndarray, where: str, findings: Findi
             where,
             stage=STAGE,
         )
-    elif array.dtype.kind == "f" and not (np.isfinite(array) | (np.isinf(array) & (array.size == 1))).all():
-        # one number alone may be infinite: a bound, or the padding around an image that a maximum must ignore
+    elif array.dtype.kind == "f" and not (np.isfinite(array) | _may_be_infinite(array, is_weight)).all():
         findings.must(
             "constant-not-finite",
             "constants must be finite numbers; this one holds NaN or infinity",
@@ -111,6 +111,17 @@ def _check_constant(value: Value, array: np.ndarray, where: str, findings: Findi
             "such a weight cannot be quantized: look for a division by zero or an overflow in training",
             stage=STAGE,
         )
+
+
+def _may_be_infinite(array: np.ndarray, is_weight: bool) -> np.ndarray:
+    """Find the infinite numbers of a constant that have a meaning.
+
+    One number alone may be a bound, or the padding around an image that a maximum must ignore. Minus infinity hides
+    places of a Softmax, if it is added to the data.
+    """
+    if array.size == 1:
+        return np.isinf(array)
+    return np.isneginf(array) & (not is_weight)
 
 
 def _check_operator(node: Node, alive: bool, reported: dict[str, Node], findings: Findings) -> None:

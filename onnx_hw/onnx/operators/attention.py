@@ -58,18 +58,15 @@ def Attention(
     before = 0 if past_key is None else past_key.shape[2]
     offset = np.array(before) if nonpad_kv_seqlen is None else (nonpad_kv_seqlen - queries).reshape(-1, 1, 1, 1)
     hold((q.shape[0], q.shape[1], queries, keys), q.dtype)
-    bias = _bias(attn_mask, queries, keys, q.dtype)
-    distance = np.arange(keys) - np.arange(queries)[:, None] - offset
-    hidden = np.zeros(distance.shape, bool)
-    if is_causal:
-        hidden = hidden | (distance > 0)
-    if left_window_size >= 0:
-        hidden = hidden | (distance < -left_window_size)
-    if right_window_size >= 0:
-        hidden = hidden | (distance > right_window_size)
-    if nonpad_kv_seqlen is not None:
-        hidden = hidden | (np.arange(keys) >= nonpad_kv_seqlen.reshape(-1, 1, 1, 1))
-    bias = np.where(hidden, bias.dtype.type(-np.inf), bias)
+    bias = attention_bias(
+        attn_mask,
+        (queries, keys),
+        q.dtype,
+        offset=offset,
+        is_causal=is_causal,
+        windows=(left_window_size, right_window_size),
+        lengths=nonpad_kv_seqlen,
+    )
     factor = q.dtype.type(np.sqrt(1 / np.sqrt(q.shape[-1]) if scale is None else scale))
     shared = q.shape[1] // k.shape[1]  # queries of several heads look at one head of keys
     scores = product(q * factor, np.repeat((k * factor).swapaxes(2, 3), shared, axis=1))
@@ -95,16 +92,46 @@ def _split_heads(x: Array, heads: int) -> Array:
     return x.reshape(x.shape[0], x.shape[1], heads, -1).swapaxes(1, 2)
 
 
-def _bias(mask: Array | None, queries: int, keys: int, dtype: np.dtype) -> Array:
-    """Return what is added to the scores; a mask that is shorter than the keys hides the rest."""
-    if mask is None:
-        return np.zeros((queries, keys), dtype)
-    if mask.dtype == bool:
-        mask = np.where(mask, 0, -np.inf).astype(dtype)
-    missing = keys - mask.shape[-1]
+def attention_bias(
+    mask: Array | None,
+    shape: tuple[int, int],
+    dtype: np.dtype,
+    *,
+    offset: Array,
+    is_causal: int,
+    windows: tuple[int, int],
+    lengths: Array | None,
+) -> Array:
+    """Return what Attention adds to its scores, minus infinity in places that it hides: (..., queries, keys).
+
+    Args:
+        mask: numbers to add, or booleans that are False in hidden places; one that is shorter than the keys hides the
+            rest.
+        shape: numbers of queries and keys.
+        dtype: type of the scores.
+        offset: place of the first query among the keys.
+        is_causal: whether a query sees no keys behind its own place.
+        windows: greatest distance of keys before and behind the place of a query; any if negative.
+        lengths: (batch,) number of keys that are not padding.
+    """
+    queries, keys = shape
+    bias = np.zeros(shape, dtype) if mask is None else mask
+    if bias.dtype == bool:
+        bias = np.where(bias, 0, -np.inf).astype(dtype)
+    missing = keys - bias.shape[-1]
     if missing > 0:
-        mask = np.concatenate([mask, np.full((*mask.shape[:-1], missing), -np.inf).astype(dtype)], axis=-1)
-    return mask
+        bias = np.concatenate([bias, np.full((*bias.shape[:-1], missing), -np.inf).astype(dtype)], axis=-1)
+    distance = np.arange(keys) - np.arange(queries)[:, None] - offset
+    hidden = np.zeros(distance.shape, bool)
+    if is_causal:
+        hidden = hidden | (distance > 0)
+    if windows[0] >= 0:
+        hidden = hidden | (distance < -windows[0])
+    if windows[1] >= 0:
+        hidden = hidden | (distance > windows[1])
+    if lengths is not None:
+        hidden = hidden | (np.arange(keys) >= lengths.reshape(-1, 1, 1, 1))
+    return np.where(hidden, bias.dtype.type(-np.inf), bias)
 
 
 def _masked_softmax(scores: Array, bias: Array) -> Array:

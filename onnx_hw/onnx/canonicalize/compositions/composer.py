@@ -192,7 +192,7 @@ class Composer:
     def add(self, op_type: str, *inputs: str, domain: str = "", version: int = VERSION, **attributes: Any) -> str:
         """Add a node with one result, of the element type of its numbers; return the name of the result."""
         effect = facts_of_operator(domain, op_type).effect
-        element_type = self.type_of(inputs[1 if effect is Effect.DEQUANTIZES else 0])
+        element_type = self.type_of(inputs[1 if effect is Effect.DEQUANTIZES or op_type == "Where" else 0])
         if op_type == "Cast":
             element_type = BY_CODE[attributes["to"]].name
         elif effect is Effect.PICKS:

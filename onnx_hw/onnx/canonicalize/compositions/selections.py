@@ -72,6 +72,9 @@ def where(composer: Composer, node: Node) -> str:
     """Compose a choice between two tensors, constants or not."""
     composer.require(composer.is_float(node.outputs[0]))
     condition, *operands = node.inputs
+    made = composer.producer(condition)
+    if made is not None and made.op_type == "Identity":
+        condition = made.inputs[0]  # a constant that a composition made just before
     mask, shape = composer.numbers(condition), composer.shape(node.outputs[0])
     if mask is not None:
         return _masked(composer, mask.astype(bool), operands, shape)
@@ -93,8 +96,20 @@ def where(composer: Composer, node: Node) -> str:
     return composer.add("Select", number, x, y, domain=INTERNAL, version=1)
 
 
+@composed("IsNaN", meaning="as False: integers always stand for numbers")
+def is_nan(composer: Composer, node: Node) -> str:
+    """Compose the test for NaN that exporters put behind a Softmax whose mask may hide a whole row."""
+    shape = composer.shape(composer.real(node))
+    return composer.added.constant(f"{node.outputs[0]}/false", np.zeros(shape, dtype=bool), "bool")
+
+
 def _masked(composer: Composer, mask: np.ndarray, operands: list[str], shape: tuple[int, ...]) -> str:
     """Return the elements that a constant condition chooses; constants are added to zeros in their places."""
+    if mask.all() or not mask.any():
+        chosen = operands[0 if mask.all() else 1]
+        composer.require(not composer.is_constant(chosen))
+        of = composer.shape(chosen)
+        return chosen if of == shape else composer.add("Expand", chosen, composer.lengths(shape))
     count, parts, origins, terms = 0, [], [], []
     for name in operands:
         array = composer.numbers(name)
