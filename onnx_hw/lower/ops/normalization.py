@@ -27,15 +27,25 @@ def softmax(builder: Builder, node: Node) -> None:
     rank = len(builder.shape(node.inputs[0]))
     single = node.version >= SINGLE_AXIS_OPSET
     axis = int(node.attributes.get("axis", -1 if single else 1)) % rank
-    data = _data(builder, node)
+    data = data_to_normalize(builder, node)
     value = groups_as_pixels(builder, node, data, (axis,) if single else tuple(range(axis, rank)))
     first, last = builder.materialize(value).range
-    if last - first >= MAX_EXPONENTIALS:
-        raise _not_quantized(node, f"has the integers {first}..{last}", 12)
+    require_few_exponentials(node, first, last)
     builder.pending[node.outputs[0]] = PendingShares(value)
 
 
-def _data(builder: Builder, node: Node) -> Real:
+def require_few_exponentials(node: Node, first: int, last: int, bits: int = 12) -> None:
+    """Raise an obstacle if the table of a Softmax has too many entries.
+
+    Args:
+        first, last: range of the integers that the table is made for.
+        bits: greatest width of data with a smaller table.
+    """
+    if last - first >= MAX_EXPONENTIALS:
+        raise _not_quantized(node, f"has the integers {first}..{last}", bits)
+
+
+def data_to_normalize(builder: Builder, node: Node) -> Real:
     """Return the data of a node as numbers with one scale and without bounds.
 
     Raises:

@@ -24,9 +24,12 @@ class PendingShares(Clipped):
 
     Attributes:
         a: numbers with one scale and without bounds.
+        reach: greatest distance from the greatest integer of a pixel at which there is a share other than 0; None for
+            any.
     """
 
     a: Real
+    reach: int | None = None
 
     is_pending: ClassVar[bool] = True
 
@@ -41,6 +44,8 @@ class PendingShares(Clipped):
         operand = builder.tensors[self.a.tensor]
         first, last = operand.range
         table = exponentials(self.a.slope[0], last - first + 1, FRACTION_BITS)
+        if self.reach is not None:
+            table[self.reach + 1 :] = 0
         tensor = builder.add(node.label, Softmax(operand, table, grid), [self.a.tensor], node, output=node.outputs[0])
         error = Fraction(operand.channels + 1, 2 << FRACTION_BITS) / grid.step[0]
         builder.approximate[node.outputs[0]] = float(error)
