@@ -26,7 +26,7 @@ from onnx_hw.quantization.decisions import IntegerDecisions, QuantError
 from onnx_hw.quantization.exact_values import check_exact_values, exact_groups, exact_sources
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.insert_qdq import insert_quantization
-from onnx_hw.quantization.mixed_precision.cost import estimate_costs, multiplies_values, operands_of_functions
+from onnx_hw.quantization.mixed_precision.cost import estimate_costs, multiplies_values, widest_operands
 from onnx_hw.quantization.mixed_precision.logits import find_logits
 from onnx_hw.quantization.mixed_precision.search import WIDTHS, ChosenWidths, WidthSearch
 from onnx_hw.quantization.mixed_precision.sensitivity import measure_noise
@@ -123,11 +123,12 @@ def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme =
     chosen = choose_integers(equal, points, samples, spans, terms, scheme)
     if scheme.widen:
         factors = {name for group in groups.values() for name in group.factors}
+        operands = {k: most for k, most in widest_operands(equal.graph, points).items() if k not in factors}
         wider = widen_tensors(
             scheme,
             chosen,
             estimate_costs(equal.graph, points, (scheme.data.bits, *WIDER)),
-            operands_of_functions(equal.graph, points) - factors,
+            operands,
             groups,
             multiplies_values(equal.graph, points),
             lambda tried: choose_integers(equal, points, samples, spans, terms, tried),

@@ -40,7 +40,7 @@ def attention_block(
     [
         {"tokens": 12, "heads": 2, "groups": 2, "size": 8},
         {"tokens": 9, "heads": 4, "groups": 2, "size": 4, "is_causal": 1},
-        {"tokens": 7, "heads": 3, "groups": 3, "size": 6, "softcap": 2.0, "scale": 0.7},
+        {"tokens": 7, "heads": 3, "groups": 1, "size": 4, "softcap": 2.0, "scale": 0.7},
         {"tokens": 8, "heads": 2, "groups": 1, "size": 6, "is_causal": 1, "rotates": True},
     ],
 )

@@ -35,6 +35,15 @@ TABLE_ENTRY_BITS = 8
 """Width of an entry of a table, in bits."""
 
 
+MAX_OPERAND_BITS = 14
+"""Greatest width of the argument of a function, whose table has an entry for every integer, and of the factors of a
+product of two values.
+"""
+
+MAX_EXPONENT_BITS = 10
+"""Greatest width of the data of a Softmax, whose table has two entries for every integer where a mask hides places."""
+
+
 def memory_luts(bits: float) -> float:
     """Return the cost of a memory, without steps, because it is not known yet which memories share a block RAM."""
     share = LUTS_PER_BLOCK_RAM / BLOCK_RAM
@@ -70,20 +79,33 @@ def estimate_costs(graph: Graph, points: Collection[str], widths: Collection[int
     return costs
 
 
-def operands_of_functions(graph: Graph, points: Collection[str]) -> set[str]:
-    """Return the names of the points that a function reads, or a product of two values."""
-    behind = _readers_of_points(graph, points)
-    return {name for name in points if any(_is_function(node, graph) for node in behind[name])}
+def widest_operands(graph: Graph, points: Collection[str]) -> dict[str, int]:
+    """Return the greatest width, in bits, of the points that a function reads, a product of two values, or a Softmax.
+
+    A table has an entry for every integer of such a value.
+    """
+    behind, widest = _readers_of_points(graph, points), dict[str, int]()
+    for name in points:
+        if any(_is_function(node, graph) for node in behind[name]):
+            widest[name] = MAX_OPERAND_BITS
+        if any(facts_of(node).effect is Effect.NORMALIZES and facts_of(node).along_axis for node in behind[name]):
+            widest[name] = MAX_EXPONENT_BITS
+    return widest
 
 
 def multiplies_values(graph: Graph, points: Collection[str]) -> bool:
-    """Return whether a node multiplies two different values that have integers, such as a gate by what it gates."""
+    """Return whether a node multiplies two different values that have integers, such as a gate by what it gates.
+
+    Also where a value is weighted by a Softmax, or divided by a norm.
+    """
     point_of = {name: name for name in points}
     for node in graph.nodes:
         if facts_of(node).effect is Effect.KEEPS and node.inputs[0] in point_of:
             point_of |= dict.fromkeys(node.outputs, point_of[node.inputs[0]])
         factors = {point_of.get(name, "") for name in node.inputs}
         if facts_of(node).effect is Effect.SCALES and len(factors) > 1 and "" not in factors:
+            return True
+        if facts_of(node).effect is Effect.NORMALIZES and point_of.get(node.inputs[0]):
             return True
     return False
 

@@ -8,7 +8,7 @@ additional bits that should suffice are chosen, and the integers are chosen anew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,11 +41,6 @@ ENOUGH_DB = 32.0
 
 MAX_ROUNDS = 4
 """Greatest number of times that the integers are chosen anew."""
-
-MAX_OPERAND_BITS = 14
-"""Greatest width of the argument of a function, whose table has an entry for every integer, and of the factors of a
-product of two values.
-"""
 
 MAX_ROUNDED_BITS = 12
 """Greatest width of a value that can be exact, in bits: beyond, a requantizer costs more than the exact value."""
@@ -82,7 +77,7 @@ def widen_tensors(
     scheme: Scheme,
     decisions: IntegerDecisions,
     costs: CostTable,
-    operands: Collection[str],
+    operands: Mapping[str, int],
     groups: Mapping[str, ExactGroup],
     gated: bool,
     choose: Callable[[Scheme], IntegerDecisions],
@@ -94,7 +89,7 @@ def widen_tensors(
         scheme: scheme of the decisions.
         decisions: integers of a first pass.
         costs: cost of each tensor at the usual and at each of the wider widths.
-        operands: names of the values that must not be wider than ``MAX_OPERAND_BITS``.
+        operands: greatest width, in bits, of values for which a table has an entry for every integer.
         groups: values that can stay without integers, each with the others that do so with it.
         gated: whether the model multiplies values by each other.
         choose: function that chooses the integers of a scheme.
@@ -134,7 +129,7 @@ def _widened(
     losses: Sequence[TensorLoss],
     share: float,
     costs: CostTable,
-    operands: Collection[str],
+    operands: Mapping[str, int],
     groups: Mapping[str, ExactGroup],
 ) -> Scheme:
     """Return a scheme with the cheapest widths that should reduce the noise to a share of it.
@@ -154,7 +149,7 @@ def _widened(
                 cost = max(sum(costs[one][EXACT] - costs[one][bits[one]] for one in members), 1.0)
                 steps.append((sum(lost.get(one, 0.0) for one in members) / cost, key, EXACT))
             wider = next((width for width in WIDER if width > bits[key]), None)
-            most = MAX_OPERAND_BITS if key.name in operands else MAX_ROUNDED_BITS if key.name in groups else WIDER[-1]
+            most = operands.get(key.name, MAX_ROUNDED_BITS if key.name in groups else WIDER[-1])
             if wider is None or (key.kind == "data" and wider > most):
                 continue
             cost = max(costs[key][wider] - costs[key][bits[key]], 1.0)

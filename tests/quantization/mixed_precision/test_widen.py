@@ -12,7 +12,9 @@ from onnx_hw import flow
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
+from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.quantization.decisions import IntegerDecisions
+from onnx_hw.quantization.mixed_precision.cost import MAX_EXPONENT_BITS, multiplies_values, widest_operands
 from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss
 from onnx_hw.quantization.mixed_precision.widen import WIDER, widen_tensors
@@ -21,6 +23,7 @@ from onnx_hw.quantization.scheme import DEFAULT, Scheme
 from onnx_hw.quantization.scheme_from_options import format_precision_file, scheme_from_options
 from onnx_hw.runtime.options import QuantizeOptions
 from support.onnx_oracle import by_onnxruntime, write
+from support.qdq_models import Sketch
 from support.random_gated_blocks import DrawnFloats, draw_gated_blocks
 from support.random_spectrograms import draw_spectrogram
 
@@ -91,7 +94,7 @@ def test_what_is_good_enough_is_kept() -> None:
 
 
 def test_the_cheapest_bits_that_suffice_are_chosen() -> None:
-    """One value makes nearly all of the noise; of the two others one costs nothing and one may not be wide."""
+    """One value makes nearly all of the noise; of the two others one costs nothing and one may not be wider."""
     noises = {"loud": 0.099, "cheap": 0.0005, "table": 0.00005}
     keys = {name: TensorKey("data", name) for name in noises}
     prices = {"loud": 10, "cheap": 0, "table": 50}
@@ -110,7 +113,7 @@ def test_the_cheapest_bits_that_suffice_are_chosen() -> None:
             for name, noise in noises.items()
         ]
 
-    result = widen_tensors(DEFAULT, decisions(0.1), costs, ["table"], {}, False, choose, measure)
+    result = widen_tensors(DEFAULT, decisions(0.1), costs, {"table": 8}, {}, False, choose, measure)
     assert result is not None and len(tried) == 1
     best, widths = result
     chosen = {name: precision.bits for name, precision in widths.scheme.data_overrides.items()}
@@ -133,6 +136,19 @@ def test_a_model_of_gates_gets_a_bit_more_first() -> None:
 
     first = replace(decisions(0.9e-3), data={"y": DEFAULT.data.data_grid(Range(-1, 1))})
     costs = {TensorKey("data", "y"): {9: 1.0}}
-    assert widen_tensors(DEFAULT, first, costs, (), {}, False, never, never) is None  # type: ignore[arg-type]
-    result = widen_tensors(DEFAULT, first, costs, (), {}, True, choose, never)  # type: ignore[arg-type]
+    assert widen_tensors(DEFAULT, first, costs, {}, {}, False, never, never) is None  # type: ignore[arg-type]
+    result = widen_tensors(DEFAULT, first, costs, {}, {}, True, choose, never)  # type: ignore[arg-type]
     assert result is not None and [scheme.data_precision("y").bits for scheme in tried] == [9]
+
+
+def test_a_softmax_needs_a_table_and_makes_a_model_gated(tmp_path: Path) -> None:
+    """Its data is read by a table of exponentials; the function behind it has a larger one."""
+    s, random = Sketch(), np.random.default_rng(0)
+    matrices = [s.constant(random.normal(0, 0.5, (6, 6)).astype(np.float32)) for _ in range(2)]
+    scores = s.node("MatMul", "x", matrices[0])
+    weights = s.node("Softmax", s.node("Transpose", scores, perm=[1, 0]))
+    path = write(s, tmp_path / "m.onnx", {"x": [6, 6]}, s.node("Sin", s.node("MatMul", weights, matrices[1])))
+    graph = canonicalize(flow.read(path)).graph
+    assert widest_operands(graph, ["x", scores, weights]) == {scores: MAX_EXPONENT_BITS}
+    assert multiplies_values(graph, ["x", scores, weights])
+    assert not multiplies_values(graph, ["x"])
