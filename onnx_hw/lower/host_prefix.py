@@ -24,7 +24,7 @@ def must_stay_on_host(node: Node, graph: Graph) -> bool:
     lowering = lowering_of(node)
     if lowering is None or facts_of(node).effect is Effect.NORMALIZES:
         return True
-    if facts_of(node).effect in (Effect.SUMS, Effect.PICKS, *SCALE_EFFECTS):
+    if facts_of(node).effect in (Effect.SUMS, Effect.PICKS, Effect.DECIDES, *SCALE_EFFECTS):
         return False
     trial = Builder(graph)
     try:

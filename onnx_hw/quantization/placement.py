@@ -8,6 +8,7 @@ QuantizeLinear and a DequantizeLinear behind each of them. They are:
 * Every result of a product or an average, but behind the nodes that the requantization absorbs: an addition or a
   multiplication with a constant, Relu, Clip.
 * Every sum or product of two tensors, and every Concat that leads to a product, but behind a Relu or Clip.
+* What the host has prepared for comparisons: decision trees are hardware.
 * Every function of such integers that leads to a product, however many nodes compute it (x · Sigmoid(x) are two): it
   becomes one table. A function that only leads to an output stays on the host, in floats.
 * The data and the result of a Softmax or a normalization that leads to a product.
@@ -102,6 +103,7 @@ class _Choice:
         points: names of the chosen values.
         integers: the chosen values, values with the same integers, and parts of a Concat that get integers there.
         from_host: values that the host computes.
+        decided: values that say by 0 and 1 which conditions hold.
         of_sums: chosen values that follow from the sums of one product or average.
         before_integers: values that a product, a sum or an ArgMax depends on: they need few bits.
         before_macs: values that a product depends on: hardware makes them.
@@ -132,6 +134,7 @@ class _Choice:
         self.from_host = {v.name for v in graph.inputs if v.name not in self.integers} | set(head)
         self.root_of: dict[str, str] = {}
         self.of_sums: set[str] = set()
+        self.decided: set[str] = set()
         for node in nodes:
             self._visit(node)
 
@@ -154,6 +157,9 @@ class _Choice:
         elif self._sums(node):
             if self.from_host.issuperset(data[:1]) and not self.integers.issuperset(data[:1]):
                 self._add(data[0])  # what the host has prepared enters here
+            if data[0] in self.decided and self._picked(result):
+                self.integers.add(result)  # sums of a table's few integers are compared as they are
+                return
             before = set(self.points)
             self._end_of_chain(result, ABSORBED)
             self.of_sums |= self.points - before
@@ -161,6 +167,11 @@ class _Choice:
             if data[0] not in self.integers:
                 self._add(data[0])
             self._add(result)
+        elif _effect(node) is Effect.DECIDES:
+            if self.from_host.issuperset(data):
+                self._add(data[0])
+            self.integers.update(node.outputs)
+            self.decided.update(node.outputs)
         elif root := self._root(node, data):
             self.root_of[result] = root
             needed = result in self.before_products or (self.without_products and result in self.outputs)
@@ -181,6 +192,13 @@ class _Choice:
             return None
         roots = {name if name in self.integers else self.root_of.get(name) for name in data}
         return roots.pop() if len(roots) == 1 else None
+
+    def _picked(self, name: str) -> bool:
+        """Say whether the position of the greatest or the least number is all that hardware makes of a value."""
+        return all(
+            _effect(reader) is Effect.PICKS or (_effect(reader) is Effect.KEEPS and self._picked(reader.outputs[0]))
+            for reader in self.readers.get(name, [])
+        )
 
     def _goes_on(self, name: str, root: str) -> bool:
         """Say whether all readers of a function compute functions of the same integers."""

@@ -37,6 +37,7 @@ from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.ranges.batched_run import Frame, pick_samples, sample_stride
 from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, RangeSource, SampleRanges
 from onnx_hw.quantization.ranges.mse import MseRange
+from onnx_hw.quantization.scaled_features import scaled_feature_grids
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
 from onnx_hw.quantization.sequential_ptq import choose_integers
 from onnx_hw.runtime.options import OutputKind
@@ -171,7 +172,8 @@ def _widths(
 def _quantized(model: Model, ranges: RangeSource, scheme: Scheme) -> Model:
     head, points = _points(model, scheme)
     scheme = replace(scheme, exact=frozenset())  # their sums need steps that samples choose
-    return _inserted(model, points, ranges(model, points), head, scheme)
+    known = IntegerDecisions(scaled_feature_grids(model.graph, points, scheme))
+    return _inserted(model, points, ranges(model, points), head, scheme, known)
 
 
 def _points(model: Model, scheme: Scheme) -> tuple[Collection[str], Collection[str]]:

@@ -35,6 +35,7 @@ from onnx_hw.quantization.ranges.batched_run import BatchedRun, Frame
 from onnx_hw.quantization.ranges.calibrate import Range
 from onnx_hw.quantization.ranges.mse import MseRange, mse_range
 from onnx_hw.quantization.requantizer_friendly_scales import RequantizerScale, design_scale, shorten_step
+from onnx_hw.quantization.scaled_features import scaled_feature_grids
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.sqnr import NoiseStatistics
 
@@ -97,6 +98,7 @@ class _Ranges:
         self.graph, self.points, self.spans, self.scheme, self.shared = graph, points, spans, scheme, shared
         self.tensors = len(points) + len(weighted_products(graph))
         self.grids: dict[str, Grid] = {}
+        self.known = scaled_feature_grids(graph, points, scheme)
         self.chosen: dict[str, MseRange] = {}
 
     def of(self, frames: Sequence[Frame]) -> dict[str, Grid]:
@@ -126,6 +128,9 @@ class _Ranges:
 
     def _choose_range(self, name: str, samples: BatchedRun) -> None:
         if name not in self.points:
+            return
+        if name in self.known:
+            self.grids[name] = self.known[name]
             return
         precision, span = self.scheme.data_precision(name), self.spans[name]
         if span.step is not None and not precision.symmetric:

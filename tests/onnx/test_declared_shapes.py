@@ -7,6 +7,7 @@ import onnxruntime
 import pytest
 from onnx.shape_inference import infer_shapes
 
+from onnx import helper
 from onnx_hw import flow
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.runtime.options import ReadOptions
@@ -136,3 +137,18 @@ def test_the_name_of_an_input_at_another_length(tmp_path):
     read = flow.read(write(tmp_path, content), ReadOptions(dimensions={"N": 2}))
     assert [v.shape for v in read.graph.inputs] == [(2, 4)]
     assert [v.shape for v in read.graph.outputs] == [(8, 1), (1, 8)]
+
+
+def test_exporters_of_classical_models_state_the_shape_of_one_target(tmp_path):
+    """ONNX has no shape inference for ai.onnx.ml: a wrong length is a warning, and the true one counts."""
+    node = helper.make_node("LinearRegressor", ["x"], ["y"], domain="ai.onnx.ml", coefficients=[1.0] * 6, targets=3)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, 1])],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+    assert flow.read(path).frame.model.graph.outputs[0].shape == (1, 3)

@@ -16,6 +16,7 @@ from onnx_hw.onnx.evaluate.dimensions import substitute_dimensions
 from onnx_hw.onnx.evaluate.infer_shapes import Visible, infer_graph
 from onnx_hw.onnx.graph.dependencies import subgraphs
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
+from onnx_hw.onnx.operators.classical_features import DOMAIN
 from onnx_hw.onnx.operators.pooling import pool_window
 from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.parse.diagnostics import Findings
@@ -71,10 +72,12 @@ def check_shapes(model: Model, findings: Findings) -> InferredShapes:
             for name, tensor_type in one.items()
             if name in other and other[name].ndim == tensor_type.ndim
         }
-        miscounted = _miscounted_values(graph, one)
+        miscounted, classical = _miscounted_values(graph, one), _classical_values(graph)
         for name, code, message, where in _wrong_shapes(graph, shapes):
             if name in miscounted:
                 findings.should(code, message, where, "older shape inference counts a window that ceil_mode leaves out")
+            elif name in classical:
+                findings.should(code, message, where, "exporters of classical models state the shape of one target")
             else:
                 findings.must(code, message, where)
         for dimension, message, where in _ambiguous_names(graph, one, other, lengths):
@@ -260,6 +263,15 @@ def _miscounted_values(graph: Graph, types: Mapping[str, TensorType]) -> set[str
         if any(name in miscounted for name in node.inputs) or _leaves_out_a_window(node, types):
             miscounted.update(node.outputs)
     return miscounted
+
+
+def _classical_values(graph: Graph) -> set[str]:
+    """Return the values that depend on an operator of ``ai.onnx.ml``, which has no shape inference in ONNX."""
+    classical: set[str] = set()
+    for node in graph.nodes:
+        if node.domain == DOMAIN or any(name in classical for name in node.inputs):
+            classical.update(node.outputs)
+    return classical
 
 
 def _leaves_out_a_window(node: Node, types: Mapping[str, TensorType]) -> bool:

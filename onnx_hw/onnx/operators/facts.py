@@ -30,6 +30,7 @@ class Effect(Enum):
         JOINS: the result has those of several tensors.
         NORMALIZES: all of them along some axes decide by what each is divided, by more than their order of magnitude.
         PICKS: the result is the position of the greatest or the least of them.
+        DECIDES: the result says by 0 and 1 which conditions hold for them, whatever scale they have.
         QUANTIZES: real numbers become integers of a scale.
         DEQUANTIZES: and integers real numbers.
         SNAPS: both at once: real numbers become others, those that integers of a scale stand for.
@@ -45,6 +46,7 @@ class Effect(Enum):
     JOINS = auto()
     NORMALIZES = auto()
     PICKS = auto()
+    DECIDES = auto()
     QUANTIZES = auto()
     DEQUANTIZES = auto()
     SNAPS = auto()
