@@ -54,41 +54,67 @@ class PreviousStep(Operator[EvenFolding]):
 
     Attributes:
         operand: (steps, width, channels): a step is a row.
-        initial: (width, channels) int64, within the operand's type.
+        initial: (width, channels) int64, within the operand's type; or a tensor [1, width, channels] of that type,
+            which comes with every frame.
     """
 
     operand: Tensor
-    initial: np.ndarray = field(repr=False)
+    initial: np.ndarray | Tensor = field(repr=False)
 
     folding_type = EvenFolding
-    row_by_row = True
     feedback: ClassVar[tuple[str, ...]] = ("i",)
+    row_by_row = True
     LATENCY = 1
 
     def __post_init__(self) -> None:
-        if self.initial.shape != self.operand.shape[1:]:
-            raise ValueError(f"the initial state must be {self.operand.shape[1:]}, not {self.initial.shape}")
-        dtype = self.operand.dtype
+        dtype, (_, *row) = self.operand.dtype, self.operand.shape
+        if isinstance(self.initial, Tensor):
+            if (self.initial.shape, self.initial.dtype) != ((1, *row), dtype):
+                raise ValueError(
+                    f"the initial state must be {Tensor((1, row[0], row[1]), dtype)!r}, not {self.initial!r}"
+                )
+            return
+        if self.initial.shape != tuple(row):
+            raise ValueError(f"the initial state must be {tuple(row)}, not {self.initial.shape}")
         if not dtype.min <= self.initial.min() <= self.initial.max() <= dtype.max:
             raise ValueError(f"the initial state must lie within {dtype!r}")
 
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("i", "initial") if isinstance(self.initial, Tensor) else ("i",)
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.operand, self.initial) if isinstance(self.initial, Tensor) else (self.operand,)
+
     def results(self) -> tuple[Tensor, ...]:
         (low, high), initial = self.operand.range, self.initial
-        return (replace(self.operand, low=min(low, int(initial.min())), high=max(high, int(initial.max()))),)
+        least, most = initial.range if isinstance(initial, Tensor) else (int(initial.min()), int(initial.max()))
+        return (replace(self.operand, low=min(low, least), high=max(high, most)),)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        (operand,) = arrays
-        first = np.broadcast_to(self.initial, (len(operand), 1, *self.initial.shape))
+        operand = arrays[0]
+        if isinstance(self.initial, Tensor):
+            first = arrays[1]
+        else:
+            first = np.broadcast_to(self.initial, (len(operand), 1, *self.initial.shape))
         return (np.concatenate([first, operand[:, :-1]], axis=1),)
 
     def reordered(self, port: str, order: Permutation) -> tuple[PreviousStep, dict[str, Permutation]] | None:
         """Return the reordered operator, if the elements of every row change places alike."""
-        steps, size = self.operand.shape[0], self.initial.size
-        rows = order.source.reshape(steps, -1) - size * np.arange(steps)[:, None]
-        if order.shape[0] != steps or (rows != rows[:1]).any():
+        steps, size = self.operand.shape[0], self.operand.size // self.operand.shape[0]
+        row = order.source[: order.source.size if port == "initial" else size]
+        source = (row + size * np.arange(steps)[:, None]).reshape(-1)
+        if order.shape[0] != (1 if port == "initial" else steps) or (
+            port != "initial" and not np.array_equal(order.source, source)
+        ):
             return None
-        initial = self.initial.reshape(-1)[rows[0]].reshape(order.shape[1:])
-        return PreviousStep(replace(self.operand, shape=order.shape), initial), {"i": order, "o": order}
+        whole = Permutation((steps, *order.shape[1:]), source)
+        operand = replace(self.operand, shape=whole.shape)
+        if isinstance(self.initial, Tensor):
+            one = Permutation((1, *order.shape[1:]), row)
+            initial: np.ndarray | Tensor = replace(self.initial, shape=one.shape)
+            return PreviousStep(operand, initial), {"i": whole, "initial": one, "o": whole}
+        return PreviousStep(operand, self.initial.reshape(-1)[row].reshape(order.shape[1:])), {"i": whole, "o": whole}
 
     def foldings(self, interval: int, given: Order | None = None, wanted: Order | None = None) -> Iterator[EvenFolding]:
         steps = self.operand.shape[0]
@@ -102,30 +128,34 @@ class PreviousStep(Operator[EvenFolding]):
         """Schedule the initial state, all steps but the last, which come and go, and the last, which only comes."""
         beats = self.input_orders(folding)[0].beats
         first = self._step_beats(folding)
-        pops, pushes = {"i": AffineSequence.every(beats, first=first)}, {"o": AffineSequence.every(beats)}
-        return Schedule((Engine("step", first + beats, self.LATENCY, pops, pushes),))
+        pops = {"i": AffineSequence.every(beats, first=first), "initial": AffineSequence.every(first)}
+        pops = {port: pops[port] for port in self.inputs}
+        return Schedule((Engine("step", first + beats, self.LATENCY, pops, {"o": AffineSequence.every(beats)}),))
 
     def initial_words(self, folding: EvenFolding) -> np.ndarray:
-        """Return the initial state beat by beat, (beats of a step, lanes) int64; unused places hold 0."""
-        return Order(replace(self.operand, shape=(1, *self.initial.shape)), folding.lanes).to_beats(
-            self.initial[None, None]
-        )
+        """Return the constant initial state beat by beat, (beats of a step, lanes) int64; unused places hold 0."""
+        assert isinstance(self.initial, np.ndarray)
+        row = Tensor((1, self.initial.shape[0], self.initial.shape[1]), self.operand.dtype)
+        return Order(row, folding.lanes).to_beats(self.initial[None, None])
 
     def demand(self, folding: EvenFolding) -> Demand:
-        distinct, numbers = np.unique(self.initial_words(folding), axis=0, return_inverse=True)
-        loops, kinds = (self.operand.shape[0] + 1, self._step_beats(folding)), len(distinct) + 1
-        width = folding.lanes * self.operand.dtype.bits
-        demand = engine(loops, some_pop=1, some_push=1) + delayed(1, self.LATENCY)
-        demand += select(numbers.reshape(-1).tolist(), counted(loops[1])) + decoded((0, 1), counted(loops[0]))
-        demand += copied(counted(kinds), width)
-        return demand + Demand.of(LogicFunction(1 + counted(kinds), width), Register(width))
+        loops, kinds = (self.operand.shape[0] + 1, self._step_beats(folding)), 2
+        inputs, width = len(self.inputs), folding.lanes * self.operand.dtype.bits
+        demand = engine(loops, inputs=inputs, some_pop=inputs, some_push=1, exclusive=True) + delayed(1, self.LATENCY)
+        if isinstance(self.initial, np.ndarray):
+            distinct, numbers = np.unique(self.initial_words(folding), axis=0, return_inverse=True)
+            kinds = len(distinct) + 1
+            demand += select(numbers.reshape(-1).tolist(), counted(loops[1]))
+        demand += decoded((0, 1), counted(loops[0])) + copied(counted(kinds), width)
+        return demand + Demand.of(LogicFunction(inputs + counted(kinds), width), Register(width))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.previous_step import PreviousStep as Circuit
 
+        constant = isinstance(self.initial, np.ndarray)
         return Circuit(
             self.stream_shapes(folding)["i"],
-            self.initial_words(folding).tolist(),
+            self.initial_words(folding).tolist() if constant else self._step_beats(folding),
             steps=self.operand.shape[0],
             depth=depths["o"],
         )

@@ -48,14 +48,22 @@ def test_golden_is_the_recurrence(make: object) -> None:
             assert states[frame, step, 0].tolist() == h.tolist()
 
 
+def test_every_frame_begins_with_its_own_state() -> None:
+    network = plain_cell(X, Tensor((1, 1, 3), STATE), WEIGHTS, 3)
+    x, first = np.zeros((2, *X.shape), np.int64), np.array([INITIAL, -INITIAL]).reshape(2, 1, 1, 3)
+    values = trace(verify_network(network), {"x": x, "first": first})
+    for frame, initial in enumerate((INITIAL, -INITIAL)):
+        alone = trace(plain_cell(X, initial, WEIGHTS, 3), {"x": x[:1]})
+        np.testing.assert_array_equal(values["h"][frame], alone["h"][0])
+
+
 @many
 @given(recurrent_networks(), st.integers(0, 99))
 def test_forks_keep_the_meaning(network: Network, seed: int) -> None:
     """Every tensor of a drawn cell lies in its range, and is the operator's own of its operands."""
-    x = np.random.default_rng(seed).integers(
-        *network.tensors["x"].range, (2, *network.tensors["x"].shape), endpoint=True
-    )
-    values, forked = trace(network, {"x": x}), trace(insert_forks(network), {"x": x})
+    generator, entries = np.random.default_rng(seed), network.entries.items()
+    ends = {name: generator.integers(*tensor.range, (2, *tensor.shape), endpoint=True) for name, tensor in entries}
+    values, forked = trace(network, ends), trace(insert_forks(network), ends)
     for name, array in values.items():
         low, high = network.tensors[name].range
         assert low <= array.min() <= array.max() <= high

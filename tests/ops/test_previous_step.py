@@ -33,8 +33,9 @@ def states(operand: Tensor, seed: int) -> np.ndarray:
 @st.composite
 def previous_steps(draw: st.DrawFn) -> tuple[PreviousStep, Folding]:
     operand = draw(tensors())
-    initial = states(operand, draw(st.integers(0, 99)))
-    return PreviousStep(operand, initial * draw(st.integers(0, 1))), draw(even_foldings(operand.channels))
+    initial = states(operand, draw(st.integers(0, 99))) * draw(st.integers(0, 1))
+    first = Tensor((1, *operand.shape[1:]), operand.dtype)
+    return PreviousStep(operand, first if draw(st.booleans()) else initial), draw(even_foldings(operand.channels))
 
 
 def random_previous_step(draw: Random) -> Operator:
@@ -69,6 +70,24 @@ def test_the_initial_state_widens_the_range() -> None:
         PreviousStep(operand, np.array([[0, 32]]))
     with pytest.raises(ValueError, match=r"must be \(1, 2\), not \(2,\)"):
         PreviousStep(operand, np.array([0, 32]))
+
+
+def test_the_initial_state_may_be_an_input() -> None:
+    """With every frame another one; of the state's own type."""
+    operand = Tensor((4, 2, 3), Int(5))
+    delay = PreviousStep(operand, Tensor((1, 2, 3), Int(5), -3, 3))
+    rows, first = np.arange(48).reshape(2, 4, 2, 3), np.arange(-12, 0).reshape(2, 1, 2, 3)
+    (result,) = delay.golden(rows, first)
+    np.testing.assert_array_equal(result[:, :1], first)
+    np.testing.assert_array_equal(result[:, 1:], rows[:, :-1])
+    for lanes in (1, 2, 3):
+        Case(delay, EvenFolding(lanes), seed=lanes).check()
+    with pytest.raises(ValueError, match=r"must be i5\[1,2,3\], not i6\[1,2,3\]"):
+        PreviousStep(operand, Tensor((1, 2, 3), Int(6)))
+    changed, orders = delay.reordered("initial", of_channels((1, 2, 3), np.array([2, 0, 1]))) or (None, {})
+    assert changed is not None and set(orders) == {"i", "initial", "o"}
+    moved = changed.golden(orders["i"](rows), orders["initial"](first))[0]
+    np.testing.assert_array_equal(moved, orders["o"](result))
 
 
 def test_full_rate() -> None:
@@ -118,18 +137,27 @@ def mixes_up_the_beats(self: Any, turn: Any) -> Any:
     return circuit.choose(turn["step"] >= 1, len(self.words), choice)
 
 
+def takes_the_other(self: Any, turn: Any) -> Any:
+    return circuit.choose(turn["step"] >= 1, 0, len(self.words))
+
+
 STRATEGIES = {"previous_step": previous_steps()}
 DRAWS = {"previous_step": random_previous_step}
 FOUR = Tensor((4, 2, 4), Int(8))
-CASES = {"previous_step": Case(PreviousStep(FOUR, states(FOUR, 3)), EvenFolding(2), depth=2, seed=2)}
+CASES = {
+    "previous_step": Case(PreviousStep(FOUR, states(FOUR, 3)), EvenFolding(2), depth=2, seed=2),
+    "previous_step_from": Case(PreviousStep(FOUR, Tensor((1, 2, 4), Int(8))), EvenFolding(2), depth=2, seed=2),
+}
 FAULTS = [
     Fault("a frame begins with what is on the wires", replaces("_choice", begins_with_what_comes)),
+    Fault("the state comes from the other stream", replaces("_choice", takes_the_other), ("previous_step_from",)),
     Fault("the initial state comes in another order", replaces("_choice", mixes_up_the_beats)),
     Fault("the first step of the operand is dropped", replaces("_comes", lambda self, turn: turn["step"] < self.steps)),
     Fault("the last step is given, too", replaces("_leaves", lambda self, turn: turn["step"] >= 1)),
 ]
 NARROW_CORES = {
     "previous_step": (PreviousStep(NARROW_IMAGE, states(NARROW_IMAGE, 0)), EvenFolding(3)),
+    "previous_step_from": (PreviousStep(NARROW_IMAGE, Tensor((1, *NARROW_IMAGE.shape[1:]), Int(8))), EvenFolding(3)),
 }
 WIDE_CORES = {
     "previous_step": (PreviousStep(WIDE_IMAGE, states(WIDE_IMAGE, 0)), EvenFolding(16)),

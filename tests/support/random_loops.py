@@ -33,14 +33,18 @@ class Cell:
     """A network under construction; ``add`` appends a node and returns its output's name."""
 
     x: Tensor
-    initial: np.ndarray
+    initial: np.ndarray | Tensor
     nodes: list[NetworkNode] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.state = Tensor((self.x.shape[0], *self.initial.shape), STATE)
-        self.tensors |= {"x": self.x, "h": self.state}
-        self.previous = self.add("previous", PreviousStep(self.state, self.initial), "h")
+        _, width, units = (1, *self.initial.shape)[-3:]
+        self.entries = {"x": self.x}
+        if isinstance(self.initial, Tensor):
+            self.entries["first"] = self.initial
+        state = Tensor((self.x.shape[0], width, units), STATE)
+        self.tensors |= {**self.entries, "h": state}
+        self.previous = self.add("previous", PreviousStep(state, self.initial), "h", *list(self.entries)[1:])
 
     def add(self, name: str, operator: Operator, *inputs: str) -> str:
         self.nodes.append(NetworkNode(name, operator, inputs, (name,)))
@@ -58,16 +62,15 @@ class Cell:
 
     def network(self, *outputs: str) -> Network:
         """The network with the state and perhaps other tensors as outputs."""
-        return Network(
-            "cell", tuple(self.nodes), {"x": self.x}, (self._end("x"),), tuple(map(self._end, outputs or ("h",)))
-        )
+        leaving = tuple(map(self._end, outputs or ("h",)))
+        return Network("cell", tuple(self.nodes), self.entries, tuple(map(self._end, self.entries)), leaving)
 
     def _end(self, name: str) -> Boundary:
         tensor = self.tensors[name]
         return Boundary(name, name, (1, *tensor.shape), np.dtype(np.int64), np.arange(tensor.size))
 
 
-def plain_cell(x: Tensor, initial: np.ndarray, weights: np.ndarray, divisor: int) -> Network:
+def plain_cell(x: Tensor, initial: np.ndarray | Tensor, weights: np.ndarray, divisor: int) -> Network:
     """``h[t] = requantize(weights · concat(x[t], h[t − 1]))``."""
     cell = Cell(x, initial)
     joined = cell.add("joined", Concat((x, cell.tensors[cell.previous]), 2), "x", cell.previous)
@@ -75,7 +78,7 @@ def plain_cell(x: Tensor, initial: np.ndarray, weights: np.ndarray, divisor: int
     return cell.network()
 
 
-def summed_cell(x: Tensor, initial: np.ndarray, weights: np.ndarray, divisor: int) -> Network:
+def summed_cell(x: Tensor, initial: np.ndarray | Tensor, weights: np.ndarray, divisor: int) -> Network:
     """The same function with two products: that of x is no part of the loop."""
     cell = Cell(x, initial)
     of_x = cell.product("of_x", "x", weights[:, : x.channels])
@@ -84,7 +87,7 @@ def summed_cell(x: Tensor, initial: np.ndarray, weights: np.ndarray, divisor: in
     return cell.network()
 
 
-def gated_cell(x: Tensor, initial: np.ndarray, weights: np.ndarray, divisor: int) -> Network:
+def gated_cell(x: Tensor, initial: np.ndarray | Tensor, weights: np.ndarray, divisor: int) -> Network:
     """``h[t] = requantize(gate · h[t − 1] + (16 − gate) · new)``, with a gate that is a table."""
     cell = Cell(x, initial)
     before = cell.tensors[cell.previous]
@@ -107,13 +110,14 @@ CELLS = (plain_cell, summed_cell, gated_cell)
 
 @st.composite
 def recurrent_networks(draw: st.DrawFn, most_steps: int = 20) -> Network:
-    """A cell of one to four channels over one step or more, with and without an initial state other than 0."""
+    """A cell of one to four channels over one step or more, whose initial state is 0, another one or an input."""
     steps, inputs, units = draw(st.integers(1, most_steps)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
     x = Tensor((steps, 1, inputs), Int(draw(st.integers(1, 4)), draw(st.booleans())))
     generator = np.random.default_rng(draw(st.integers(0, 999)))
     initial = generator.integers(STATE.min, STATE.max + 1, (1, units)) * draw(st.integers(0, 1))
     weights = generator.integers(-3, 4, (units, inputs + units))
-    return draw(st.sampled_from(CELLS))(x, initial, weights, draw(st.integers(1, 5)))
+    first = Tensor((1, 1, units), STATE) if draw(st.booleans()) else initial
+    return draw(st.sampled_from(CELLS))(x, first, weights, draw(st.integers(1, 5)))
 
 
 @st.composite

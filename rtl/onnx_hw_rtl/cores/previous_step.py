@@ -20,28 +20,29 @@ class PreviousStep(Core):
 
     Args:
         i: the stream; ``o`` has its shape.
-        initial: (beats of a step, width) integers: what ``o`` begins a frame with.
+        initial: (beats of a step, width) integers, what ``o`` begins a frame with; or the number of those beats, which
+            then come from another stream, ``initial``.
         steps: number of steps of a frame.
         depth: FIFO depth of the output.
     """
 
     LATENCY = 1
 
-    def __init__(self, i: StreamShape, initial: Sequence[Sequence[int]], *, steps: int, depth: int) -> None:
-        self.stream, self.beats, self.steps = i, [tuple(word) for word in initial], steps
+    def __init__(self, i: StreamShape, initial: Sequence[Sequence[int]] | int, *, steps: int, depth: int) -> None:
+        self.stream, self.steps, self.has_stream = i, steps, isinstance(initial, int)
+        self.beats = [()] * initial if isinstance(initial, int) else [tuple(word) for word in initial]
         self.words = sorted(set(self.beats))
-        super().__init__({"i": i.payload}, {"o": (i.payload, depth)}, ("step",))
+        ports = ("i", "initial") if self.has_stream else ("i",)
+        super().__init__(dict.fromkeys(ports, i.payload), {"o": (i.payload, depth)}, ("step",))
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()
         outbox = self.outboxes["o"]
-        engine = Engine(
-            m,
-            "step",
-            {"step": self.steps + 1, "beat": len(self.beats)},
-            pops=[(self.i, self._comes)],
-            pushes=[(outbox, self._leaves)],
-        )
+        pops: list[Any] = [(self.i, self._comes)]
+        if self.has_stream:
+            pops.append((self.initial, lambda turn: turn["step"] == 0))
+        loops = {"step": self.steps + 1, "beat": len(self.beats)}
+        engine = Engine(m, "step", loops, pops=pops, pushes=[(outbox, self._leaves)], exclusive=True)
         choices = range(len(self.words) + 1)
         for place, choice in enumerate(engine.decode_copies(self.stream.width, self._choice, choices, "choice")):
             given = Signal(self.stream.element, name=f"given{place}", reset_less=True)
@@ -49,7 +50,7 @@ class PreviousStep(Core):
             with m.Switch(choice):
                 for number, word in enumerate(self.words):
                     with m.Case(number):
-                        m.d.sync += given.eq(word[place])
+                        m.d.sync += given.eq(self.initial.payload[place] if self.has_stream else word[place])
             m.d.comb += outbox.data[place].eq(given)
         self.arrives(m, "o", self.LATENCY)
         self.report(m, engine)
