@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from onnx_hw.ir.design import Design, Edge, FifoSize
 from onnx_hw.ir.verify_design import verify_design
@@ -22,6 +23,9 @@ from onnx_hw.timing.prediction import DEEPEST_IN_LUTRAM
 
 NEAR_CORES = 4
 """Number of cores on either side of one that are asked first: most circles that are too slow are short."""
+
+MIN_GUESSES = 8
+"""Number of depths that are guessed at least before the whole design is asked."""
 
 
 def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force: bool = False) -> Design:
@@ -76,9 +80,8 @@ class _Whole:
         return not depths or self._times(depths).live
 
     def keeps_rate(self, depths: Mapping[str, int], changed: Sequence[str] | None = None) -> bool:
-        """Return whether the depths keep the interval; near cores, asked first, mostly know why not, and sooner."""
-        near = all(self.may_keep_rate(depths, tensor) for tensor in changed or ())
-        return near and self._rate.keeps(self.interval, depths, changed)
+        """Return whether the depths keep the interval; None where any may be new."""
+        return self._rate.keeps(self.interval, depths, changed)
 
     def may_keep_rate(self, depths: Mapping[str, int], changed: str) -> bool:
         return self._rate.may_keep(self.interval, depths, changed)
@@ -98,50 +101,44 @@ class _Whole:
 def _joint_depths(
     whole: _Whole, edges: Mapping[str, Edge], rates: Mapping[str, int], given: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return depths that keep the interval together."""
+    """Return depths that keep the interval together: each is the least one beside those that are chosen before it.
+
+    What cores around a stream tell is a guess that is never too large where all depths before it are right. So as far
+    as the whole design keeps the interval with the guesses, they are the depths; the next one alone is looked for.
+    """
     depths = dict(given)
     whole.slow_down(given)
-    likely = 0  # neighbours wait for the same frames: what one edge takes the next one often takes, too
-
-    def choose(tensors: Sequence[str], enough: bool | None = None) -> bool:
-        """Choose the depths of some edges, one after the other; whether each of them gets the least it may have.
-
-        ``enough`` is that answer, where it is known; several edges are tried at once, since most of them do.
-        """
-        least_depths = {tensor: affordable(rates[tensor], edges[tensor].deepest_at_once) for tensor in tensors}
-        if enough is None:
-            enough = whole.keeps_rate(depths | least_depths, tensors)
-        if enough:
-            depths.update(least_depths)
-        elif len(tensors) == 1:
-            (tensor,) = tensors
-            steps = _steps(least_depths[tensor], whole.ample[tensor], edges[tensor].deepest_at_once)
-            nonlocal likely
-            keeps = lambda step: whole.keeps_rate(depths | {tensor: steps[step]}, tensors)  # noqa: E731
-            likely = least(keeps, 0, len(steps) - 1, likely)
-            depths[tensor] = steps[likely]
-        else:
-            half = len(tensors) // 2
-            first = choose(tensors[:half])
-            choose(tensors[half:], enough=False if first else None)
-        return enough
-
     free = sorted((tensor for tensor in edges if tensor not in given), key=lambda tensor: -edges[tensor].bits)
-    guessed = _guessed(whole, edges, rates, given, free)
-    if whole.keeps_rate(guessed, free):
-        return guessed
-    choose(free)
+    first, at_once = 0, len(free)
+    while first < len(free):
+        some = free[first : first + at_once]
+        guesses = _guessed(whole, edges, rates, depths, some)
+        right = _right(whole, depths, guesses, some)
+        depths.update({tensor: guesses[tensor] for tensor in some[:right]})
+        if right < len(some):
+            tensor = some[right]
+            steps = _steps(guesses[tensor], whole.ample[tensor], edges[tensor].deepest_at_once)
+            keeps = lambda step, t=tensor, steps=steps: whole.keeps_rate(depths | {t: steps[step]}, [t])  # noqa: E731
+            depths[tensor] = steps[least(keeps, 0, len(steps) - 1)]
+            right += 1
+        first, at_once = first + right, max(MIN_GUESSES, 2 * right)
     return depths
+
+
+def _right(whole: _Whole, depths: Mapping[str, int], guesses: Mapping[str, int], tensors: Sequence[str]) -> int:
+    """Return how many of the guesses, from the first on, the whole design keeps the interval with."""
+
+    def fails(some: int) -> bool:
+        return not whole.keeps_rate({**depths, **{t: guesses[t] for t in tensors[:some]}}, tensors[:some])
+
+    return least(fails, 1, len(tensors) + 1, len(tensors)) - 1
 
 
 def _guessed(
     whole: _Whole, edges: Mapping[str, Edge], rates: Mapping[str, int], given: Mapping[str, int], free: Sequence[str]
 ) -> dict[str, int]:
-    """Return depths chosen one after the other that keep the interval as far as near cores tell.
-
-    None can be less. So if all together keep it, they are what would be chosen by asking the whole design each time.
-    """
-    depths = dict(given)
+    """Return depths chosen one after the other that keep the interval as far as the cores around each stream tell."""
+    depths, likely = dict(given), 0  # neighbours wait for the same frames: what one edge takes the next one often takes
     for tensor in free:
         least_at_all = affordable(rates[tensor], edges[tensor].deepest_at_once)
         steps = [least_at_all, *_steps(least_at_all, whole.ample[tensor], edges[tensor].deepest_at_once)]
@@ -149,7 +146,9 @@ def _guessed(
         def may_keep(step: int, tensor: str = tensor, steps: Sequence[int] = steps) -> bool:
             return whole.may_keep_rate(depths | {tensor: steps[step]}, tensor)
 
-        depths[tensor] = steps[least(may_keep, 0, len(steps) - 1)]
+        step = 0 if may_keep(0) else least(may_keep, 1, len(steps) - 1, likely)
+        likely = step or likely
+        depths[tensor] = steps[step]
     return depths
 
 
@@ -195,6 +194,12 @@ class RateByParts:
             if edge.producer
         }
         self._places = {node.name: k for k, node in enumerate(design.network.nodes)}
+        self._causes: dict[str, set[str]] = {name: set() for name in self._places}
+        self._effects: dict[str, set[str]] = {name: set() for name in self._places}
+        for producer, consumer in self._ends.values():
+            self._causes[consumer].add(producer)
+            self._effects[producer].add(consumer)
+        self._streams_around: dict[str, list[str]] = {}
         self._frames: dict[frozenset[str], Frames] = {}
         self._known: dict[tuple[frozenset[str], int, tuple[tuple[str, int], ...]], bool] = {}
 
@@ -210,38 +215,43 @@ class RateByParts:
         return self._keeps(interval, bounded, [self._ends[tensor][0] for tensor in changed])
 
     def may_keep(self, interval: int, depths: Mapping[str, int], changed: str) -> bool:
-        """Return whether the cores near one stream keep the interval; if they do not, the whole does not, either."""
-        core = self._ends[changed][0]
-        near = {tensor: depth for tensor, depth in depths.items() if self._near(tensor, core)}
-        bounded = {tensor: depth for tensor, depth in near.items() if depth < self._ample[tensor]}
-        return self._keeps(interval, bounded, [core])
+        """Return whether the cores around one stream keep the interval; if they do not, the whole does not, either."""
+        around = {tensor: depths[tensor] for tensor in self._around(changed) if tensor in depths}
+        bounded = {tensor: depth for tensor, depth in around.items() if depth < self._ample[tensor]}
+        return self._keeps(interval, bounded, [self._ends[changed][0]])
 
-    def _near(self, tensor: str, core: str) -> bool:
-        return all(abs(self._places[end] - self._places[core]) <= NEAR_CORES for end in self._ends[tensor])
+    def _around(self, tensor: str) -> list[str]:
+        """Return the streams between near cores; and, where two ways lead from one core to the stream's reader, those
+        on all ways from the last such core on.
+        """
+        if tensor not in self._streams_around:
+            (producer, consumer), places = self._ends[tensor], self._places
+            cores = {core for core in places if abs(places[core] - places[producer]) <= NEAR_CORES}
+            ways_before = _reached(producer, self._causes)
+            others = {start for t, (start, end) in self._ends.items() if end == consumer != start and t != tensor}
+            ways_beside = set[str]().union(*(_reached(start, self._causes) for start in others))
+            if both := ways_before & ways_beside:
+                begin = max(both, key=lambda core: places[core])
+                cores |= _reached(begin, self._effects) & _reached(consumer, self._causes)
+            self._streams_around[tensor] = [t for t, ends in self._ends.items() if cores.issuperset(ends)]
+        return self._streams_around[tensor]
 
     def _keeps(self, interval: int, bounded: Mapping[str, int], cores: Iterable[str]) -> bool:
         """Return whether the parts in which some cores lie keep the interval; all FIFOs but these are ample."""
-        causes, effects = self._neighbours(bounded)
+        credited: dict[str, set[str]] = {}
+        crediting: dict[str, set[str]] = {}
+        for tensor in bounded:
+            producer, consumer = self._ends[tensor]
+            credited.setdefault(producer, set()).add(consumer)
+            crediting.setdefault(consumer, set()).add(producer)
         covered: set[str] = set()
         for core in cores:
             if core not in covered:
-                part = _reached(core, causes) & _reached(core, effects)
+                part = _reached(core, self._causes, credited) & _reached(core, self._effects, crediting)
                 covered |= part
                 if not self._part_keeps(frozenset(part), interval, bounded):
                     return False
         return True
-
-    def _neighbours(self, bounded: Mapping[str, int]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-        """Return, by core, the cores that it waits for, and those that wait for it."""
-        causes: dict[str, set[str]] = {node.name: set() for node in self._design.network.nodes}
-        effects: dict[str, set[str]] = {name: set() for name in causes}
-        for tensor, (producer, consumer) in self._ends.items():
-            causes[consumer].add(producer)
-            effects[producer].add(consumer)
-            if tensor in bounded:
-                causes[producer].add(consumer)
-                effects[consumer].add(producer)
-        return causes, effects
 
     def _part_keeps(self, part: frozenset[str], interval: int, bounded: Mapping[str, int]) -> bool:
         its = tuple((tensor, d) for tensor, d in bounded.items() if part.issuperset(self._ends[tensor]))
@@ -260,11 +270,16 @@ class RateByParts:
         return self._frames[part]
 
 
-def _reached(core: str, neighbours: Mapping[str, set[str]]) -> set[str]:
-    """Return the cores to which ways lead from one, itself included."""
+def _reached(
+    core: str, neighbours: Mapping[str, set[str]], more: Mapping[str, set[str]] = MappingProxyType({})
+) -> set[str]:
+    """Return the cores to which ways lead from one, itself included, by neighbours of two kinds."""
     reached, new = {core}, [core]
     while new:
-        further = neighbours[new.pop()] - reached
+        at = new.pop()
+        further = neighbours[at] - reached
+        if at in more:
+            further |= more[at] - reached
         reached |= further
         new += further
     return reached

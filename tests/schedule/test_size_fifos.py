@@ -6,10 +6,15 @@ import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from onnx.helper import make_node
+from onnx.numpy_helper import from_array
 
+from onnx_hw import flow
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design, FifoSize
@@ -22,13 +27,15 @@ from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.prove.circuit.stalls import Stall
+from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.min_fifo_depths import FRAMES, SETTLED, least, part_of
 from onnx_hw.schedule.schedule_network import schedule_network
-from onnx_hw.schedule.size_fifos import affordable, size_fifos
+from onnx_hw.schedule.size_fifos import RateByParts, affordable, size_fifos
 from onnx_hw.timing.prediction import Events, predict
 from support.design_bench import Bench, assert_proven
 from support.hand_built_designs import Sketch
+from support.onnx_files import model, value, write
 from support.targets import ecp5_at
 
 i8 = Int(8)
@@ -153,6 +160,39 @@ def test_trying_many_edges_at_once_chooses_what_one_by_one_would() -> None:
             depths[edge.tensor] = depth
         assert depths == {tensor: size.depth for tensor, size in design.fifos.items()}, lanes
     assert more > 5, "edges in which a frame waits"
+
+
+def test_where_branches_join_the_whole_design_is_asked_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each layer reads all before it. The ways between a fork and a join tell what a frame waits for in between them;
+    with the whole design one depth after the other would be asked for.
+    """
+    nodes, weights, features = [], [], ["x"]
+    for k in range(5):
+        x = f"join{k}" if k else "x"
+        if k:
+            nodes.append(make_node("Concat", features, [x], axis=1))
+        values = np.random.default_rng(k).normal(size=(4, 4 * len(features), 3, 3)) / 6
+        weights.append(from_array(values.astype(np.float32), f"weights{k}"))
+        nodes.append(make_node("Conv", [x, f"weights{k}"], [f"conv{k}"], pads=[1, 1, 1, 1]))
+        nodes.append(make_node("Relu", [f"conv{k}"], [f"relu{k}"]))
+        features.append(f"relu{k}")
+    nodes.append(make_node("Concat", features, ["y"], axis=1))
+    sides = {"inputs": [value("x", (1, 4, 8, 8))], "outputs": [value("y", (1, 24, 8, 8))]}
+    network = flow.quantized(
+        flow.read(write(tmp_path, model(nodes, constants=weights, **sides))), assume_ranges
+    ).network
+    asked: list[bool] = []
+    original = RateByParts.keeps
+
+    def keeps(self: RateByParts, *some: Any) -> bool:
+        asked.append(original(self, *some))
+        return asked[-1]
+
+    monkeypatch.setattr(RateByParts, "keeps", keeps)
+    design = flow.schedule(network, "ecp5")
+    waits = [size for size in design.fifos.values() if size.depth > affordable(size.rate_depth)]
+    assert len(waits) >= 10, "edges in which a frame waits for others"
+    assert len(asked) <= 20
 
 
 def test_a_skipping_branch_is_sized_for_the_long_one() -> None:
