@@ -28,7 +28,7 @@ MAX_WEIGHTS = 1 << 24
 
 @lowers("Conv")
 def conv(builder: Builder, node: Node) -> None:
-    """Accept quantized data and constant weights, in 1-D and 2-D."""
+    """Accept quantized data and constant weights, in 1-D and 2-D, and in 3-D as an image of slices."""
     real = operand_of_product(builder, node)
     weights = quantized_weights(builder, node, 1)
     group = int(node.attributes.get("group", 1))
