@@ -20,6 +20,9 @@ PRODUCTS, READS = 5, 6
 
 WIDEST, ADDRESS, PARTS = 36, 14, 32
 
+Combinational = LutCell | MultiplierCell | SmallMemory
+"""Part whose outputs change within a cycle."""
+
 
 @dataclass(frozen=True)
 class GateProgram:
@@ -69,7 +72,7 @@ def program(parts: Parts, inputs: Sequence[int]) -> GateProgram:
     Raises:
         UnmodelledCell: some parts wait for each other within a cycle, or drive one net.
     """
-    combinational: list[LutCell | MultiplierCell | SmallMemory] = [*parts.tables, *parts.products, *parts.small]
+    combinational: list[Combinational] = [*parts.tables, *parts.products, *parts.small]
     waits = [_inputs_of(part) for part in combinational]
     maker = _makers(parts, combinational, inputs)
     levels = _Levels(parts.nets)
@@ -82,7 +85,7 @@ def program(parts: Parts, inputs: Sequence[int]) -> GateProgram:
         part = combinational[number]
         ins = levels.of(waits[number])
         if isinstance(part, LutCell):
-            ins, function = _smaller(ins, part.function)
+            ins, function = smaller_table(ins, part.function)
             if len(ins) == 0 or (len(ins) == 1 and function == 0b10):
                 levels.place[part.out] = ins[0] if ins else (ZERO, ONE)[function & 1]
                 continue
@@ -101,7 +104,15 @@ def program(parts: Parts, inputs: Sequence[int]) -> GateProgram:
     return _rows(parts, levels, ordered, functions)
 
 
-def _inputs_of(part: LutCell | MultiplierCell | SmallMemory) -> tuple[int, ...]:
+def combinational_order(parts: Parts, inputs: Sequence[int]) -> list[Combinational]:
+    """Return all parts that settle within a cycle, each after those that it waits for; raise as ``program``."""
+    combinational: list[Combinational] = [*parts.tables, *parts.products, *parts.small]
+    maker = _makers(parts, combinational, inputs)
+    order = _in_order(combinational, [_inputs_of(part) for part in combinational], maker)
+    return [combinational[number] for number in order]
+
+
+def _inputs_of(part: Combinational) -> tuple[int, ...]:
     if isinstance(part, LutCell):
         return part.ins
     if isinstance(part, MultiplierCell):
@@ -109,9 +120,7 @@ def _inputs_of(part: LutCell | MultiplierCell | SmallMemory) -> tuple[int, ...]:
     return part.address
 
 
-def _makers(
-    parts: Parts, combinational: Sequence[LutCell | MultiplierCell | SmallMemory], inputs: Sequence[int]
-) -> dict[int, int]:
+def _makers(parts: Parts, combinational: Sequence[Combinational], inputs: Sequence[int]) -> dict[int, int]:
     """Return the number of the part that drives each net within a cycle; -1 where a register or the outside does."""
     maker: dict[int, int] = {}
 
@@ -138,7 +147,7 @@ def _makers(
 
 
 def _in_order(
-    combinational: Sequence[LutCell | MultiplierCell | SmallMemory],
+    combinational: Sequence[Combinational],
     waits: Sequence[tuple[int, ...]],
     maker: dict[int, int],
 ) -> list[int]:
@@ -161,7 +170,7 @@ def _in_order(
     return ready
 
 
-def _smaller(ins: Sequence[int], function: int) -> tuple[list[int], int]:
+def smaller_table(ins: Sequence[int], function: int) -> tuple[list[int], int]:
     """Return the same table without inputs that are constant, come twice, or change nothing."""
     ins = list(ins)
     entries = [function >> k & 1 for k in range(1 << len(ins))]

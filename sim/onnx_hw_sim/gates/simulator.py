@@ -118,7 +118,7 @@ class GateSimulator:
     ) -> None:
         self.sources, self.sinks, self.reset_cycles = tuple(sources), tuple(sinks), reset_cycles
         self._ports = netlist.ports
-        self.parts, self._drivers = _parts(netlist, models)
+        self.parts, self._drivers = parts_of(netlist, models)
         self.program = program(self.parts, [net for name in netlist.inputs for net in netlist.ports[name]])
 
     def driven_nets(self, group_of: Callable[[str], str]) -> dict[str, list[int]]:
@@ -253,7 +253,7 @@ def _watch(c: ctypes.CDLL, handle: int, count: ToggleCount) -> None:
     c.gates_watch(handle, nets.ctypes.data, ends.ctypes.data, len(ends), count.pattern, count.window, max(1, count.gap))
 
 
-def _parts(netlist: FlatNetlist, models: Mapping[str, Model]) -> tuple[Parts, dict[int, str]]:
+def parts_of(netlist: FlatNetlist, models: Mapping[str, Model]) -> tuple[Parts, dict[int, str]]:
     """Return the parts of all cells, and the cell that drives each net of the netlist, by its name."""
     parts = Parts(netlist.nets, netlist.ports["clk"][0])
     drivers: dict[int, str] = {}
