@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import Demand
 from onnx_hw_boards.families.clock_source import Clocking
+from onnx_hw_boards.families.unpacked_bitstream import Unpack
 
 if TYPE_CHECKING:
     from onnx_hw_rtl.target import Primitives
@@ -129,6 +131,14 @@ class Family:
         """Return the models of the cells, for the simulation of a netlist."""
         library: CellLibrary = import_module(f"onnx_hw_boards.families.{self.folder}.cell_models").LIBRARY
         return library
+
+    def unpacker(self) -> Unpack | None:
+        """Return the function that unpacks a bitstream; None where the family has none."""
+        package = f"onnx_hw_boards.families.{self.folder}"
+        if find_spec(f"{package}.bitstream") is None:
+            return None
+        unpack: Unpack = import_module(f"{package}.bitstream.netlist").unpack
+        return unpack
 
     @property
     def tools(self) -> tuple[str, str]:

@@ -1,0 +1,1 @@
+"""The bitstream of an ECP5, read back into cells and nets."""

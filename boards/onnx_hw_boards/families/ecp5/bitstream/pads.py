@@ -1,0 +1,78 @@
+"""Pads of an ECP5: direction, electrical standard and pull of a package's pins (Lattice FPGA-TN-02032, sysI/O)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onnx_hw_boards.families.ecp5.bitstream.chip_tiles import ChipTiles, Place
+from onnx_hw_boards.families.ecp5.bitstream.tile_database import device_data
+from onnx_hw_boards.families.ecp5.bitstream.unpacked_cells import CellMaker
+from onnx_hw_boards.families.unpacked_bitstream import Pad
+from onnx_hw_sim.gates.netlist import RUBBISH, ZERO
+
+_DIRECTIONS = ("INPUT", "OUTPUT", "BIDIR")
+_OFF = ("NONE", "_NONE_")
+
+
+class PackagePins:
+    """The pins of a package.
+
+    Args:
+        device, package: the chip's name, and nextpnr's of the package.
+    """
+
+    def __init__(self, device: str, package: str, tiles: ChipTiles) -> None:
+        packages: Mapping[str, Mapping[str, Any]] = device_data(device, "iodb")["packages"]
+        names = {name.upper(): name for name in packages}
+        pins = packages[names[package.upper()]]
+        self._tiles = tiles
+        self._rows = max(row for row, _ in tiles.at)
+        self._columns = max(column for _, column in tiles.at)
+        self.sites = {name: ((pin["row"], pin["col"]), pin["pio"]) for name, pin in pins.items()}
+
+    def _places(self, place: Place, letter: str) -> list[Place]:
+        """Return the places of the tiles with the settings of a pad."""
+        row, column = place
+        if row == 0:
+            return [(k, column + (letter == "B")) for k in (0, 1)]
+        if row == self._rows:
+            return [(row, column + (letter == "B"))]
+        return [(row + k + (letter in "CD"), column) for k in (0, 1)]
+
+    def pad(self, pin: str) -> Pad:
+        """Return what the bits say of a pin, and explain them."""
+        place, letter = self.sites[pin]
+        places = self._places(place, letter)
+        settings = self._tiles.settings(places, f"PIO{letter}.")
+        types = self._tiles.base(places, f"PIO{letter}.", "BASE_TYPE")
+        kinds = [value.partition("_") for value in types if value not in _OFF]
+        directions = {direction for direction, _, _ in kinds if direction in _DIRECTIONS}
+        return Pad(
+            pin=pin,
+            direction=directions.pop() if len(directions) == 1 else "",
+            standards=frozenset(standard for _, _, standard in kinds),
+            pull="" if len(settings.get("PULLMODE", ())) != 1 else settings["PULLMODE"][0],
+            plain=all(
+                settings.get(name, (default,)) == (default,)
+                for name, default in (
+                    ("DATAMUX_ODDR", "PADDO"),
+                    ("DATAMUX_OREG", "PADDO"),
+                    ("DATAMUX_MDDR", "PADDO"),
+                    ("TRIMUX_TSREG", "PADDT"),
+                )
+            ),
+        )
+
+    def output(self, maker: CellMaker, pin: str) -> int:
+        """Return the net that drives a pin; RUBBISH where its driver is off, or is not always on."""
+        place, letter = self.sites[pin]
+        if maker.net(place, f"PADDT{letter}_PIO") != ZERO:
+            maker.problem(f"the driver of pin {pin} is not always on")
+            return RUBBISH
+        return maker.net(place, f"PADDO{letter}_PIO")
+
+    def input(self, pin: str) -> tuple[int, int, str]:
+        """Return the wire on which the value of a pin enters the chip."""
+        place, letter = self.sites[pin]
+        return (*place, f"JPADDI{letter}_PIO")

@@ -1,0 +1,70 @@
+"""A bitstream unpacked again: cells, nets and pads as they are in the chip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnx_hw_sim.gates.netlist import FlatNetlist
+
+
+class NotUnpacked(Exception):
+    """A bitstream that cannot be unpacked here; the message says why."""
+
+
+class DamagedBitstream(Exception):
+    """A file that is no whole bitstream of the chip; the message says where it goes wrong."""
+
+
+@dataclass(frozen=True)
+class Pad:
+    """A pin of the package.
+
+    Attributes:
+        pin: name of the pin.
+        direction: INPUT, OUTPUT or BIDIR; empty for a pin that is off.
+        standards: electrical standards that its bits may mean.
+        pull: pull of the pin, in the words of the family; empty where the bits leave it open.
+        plain: whether pin and circuit are connected without a register.
+    """
+
+    pin: str
+    direction: str
+    standards: frozenset[str]
+    pull: str
+    plain: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.direction or 'off'} {'/'.join(sorted(self.standards))}".strip()
+
+
+@dataclass(frozen=True)
+class UnpackedBitstream:
+    """Everything that a bitstream configures.
+
+    Attributes:
+        netlist: cells that the outputs of the chip depend on, with a port for every bit.
+        pads: all pins that are on, by name.
+        sites: sites of the chip that those cells take, by nextpnr's name for them.
+        bits: set bits of the configuration memory.
+        featureless: those of them that belong to no feature which the database knows.
+        unread: arcs that lead to no cell.
+        problems: what is not understood, in sentences.
+    """
+
+    netlist: FlatNetlist
+    pads: Mapping[str, Pad]
+    sites: Mapping[str, int]
+    bits: int
+    featureless: int
+    unread: int
+    problems: tuple[str, ...] = field(default=())
+
+
+Unpack = Callable[[bytes, str, str, Mapping[str, str]], UnpackedBitstream]
+"""Function from a file, the names of chip and package, and the pin of each port bit, to what is in it.
+
+It raises ``NotUnpacked`` and ``DamagedBitstream``.
+"""
