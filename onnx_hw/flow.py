@@ -3,7 +3,7 @@
     model.onnx ─ read ─▶ Model ─ quantize ─▶ Network ─ schedule ─▶ Design ─ assemble ─▶ Netlist
     Design ─ simulate (golden and timing agree with the circuit) ─▶ Proof
     Netlist ─ synthesize ─▶ SynthesisResult ─ gates (golden and timing agree with the netlist) ─▶ GateLevel
-    SynthesisResult ─ route ─▶ RouteResult ─ pack ─▶ bitstream
+    SynthesisResult ─ route ─▶ RouteResult ─ pack ─▶ bitstream ─ unpack (the file is the netlist) ─▶ BitstreamCheck
 
 Every stage is a function of its arguments alone, and prints nothing. It reports its progress to a ``Listener``.
 ``onnx_hw.commands.build`` runs all stages in a folder and writes the report, ``onnx_hw.commands.run`` runs those that
@@ -39,6 +39,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.unbatch import ReadModel
 from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.load.read import read as read_onnx
+from onnx_hw.prove.circuit import bitstream
 from onnx_hw.prove.circuit import prove as simulation
 from onnx_hw.prove.circuit.engines import build_bench
 from onnx_hw.prove.circuit.gate_level import GateLevel
@@ -215,12 +216,23 @@ def route(
 
 
 def pack(routed: RouteResult, folder: BuildFolder) -> Made:
-    """Pack the bitstream, the file ``onnx_hw.implement.route.BITSTREAM``.
-
-    Raises:
-        ToolMissing, ToolFailed: the packer.
-    """
+    """Pack the bitstream, the file ``onnx_hw.implement.route.BITSTREAM``; raise as ``route`` where the packer fails."""
     return place_and_route.pack(folder, routed)
+
+
+def unpack(
+    packed: Made,
+    routed: RouteResult,
+    synthesized: SynthesisResult,
+    design: Design,
+    netlist: Netlist,
+    folder: BuildFolder,
+    frames: Mapping[str, np.ndarray] | None = None,
+    listener: Listener = NULL_LISTENER,
+) -> bitstream.BitstreamCheck:
+    """Unpack the bitstream and compare it, as ``gates``; it is raised, too, where nothing unpacks those of the chip."""
+    integers = streamed_in(design.network, frames)
+    return bitstream.prove(folder, design, netlist, synthesized, routed, packed, integers, progress=listener.status)
 
 
 def check_hardware(options: BuildOptions) -> UserError | None:

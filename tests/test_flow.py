@@ -183,10 +183,12 @@ def test_a_bitstream_at_100_mhz_and_again(tmp_path: Path) -> None:
     assert synthesis.timing_met and synthesis.target_mhz == design.clock_mhz == 100
     netlist = first.links.circuit_netlist
     assert netlist.state == "proven" and netlist.runs == 64 and netlist.values > 1000
+    unpacked = first.links.netlist_bitstream
+    assert unpacked.state == "proven" and unpacked.values == netlist.values, unpacked.compared
     bitstream = (options.folder / "digits.bit").read_bytes()
     assert len(bitstream) > 100_000
     again = build(options).report
-    assert {"synthesize", "gates", "route", "pack"} <= set(again.cached) and again.digest == first.digest
+    assert {"synthesize", "gates", "route", "pack", "unpack"} <= set(again.cached) and again.digest == first.digest
     assert (options.folder / "digits.bit").read_bytes() == bitstream
     jsonschema.validate(json.loads((options.folder / "report.json").read_text()), SCHEMA)
 

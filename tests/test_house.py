@@ -79,11 +79,12 @@ def family_part(importer: str, imported: str) -> bool:
         "primitives": ("amaranth", "onnx_hw_rtl.target"),
         "cell_models": ("onnx_hw_sim.gates",),
         "recipes": ("onnx_hw_tools.catalogue",),
+        "bitstream": ("onnx_hw_sim.gates.netlist",),
     }
     if within(importer, ("onnx_hw_boards.links",)):  # a link brings its shell and its simulator
         return within(imported, ("onnx_hw_rtl.link", "onnx_hw_rtl.shells", "onnx_hw_sim"))
-    if importer == "onnx_hw_boards.families.family":  # names the types of the first two
-        return within(imported, ("onnx_hw_rtl.target", "onnx_hw_sim.gates.cell_models"))
+    if importer in ("onnx_hw_boards.families.family", "onnx_hw_boards.families.unpacked_bitstream"):  # names types
+        return within(imported, ("onnx_hw_rtl.target", "onnx_hw_sim.gates.cell_models", "onnx_hw_sim.gates.netlist"))
     return len(place) > 1 and within(imported, building_on.get(place[1], ()))
 
 

@@ -50,7 +50,7 @@ def to_onnx(mlp: MLPRegressor, name: str) -> onnx.ModelProto:
 
 
 board = sys.argv[1] if len(sys.argv) > 1 else "icebreaker"
-last_stage = sys.argv[2] if len(sys.argv) > 2 else "pack"
+last_stage = sys.argv[2] if len(sys.argv) > 2 else "unpack"
 
 random = np.random.default_rng(0)
 normal = vibrations(2000, random, odd=False)

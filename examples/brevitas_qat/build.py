@@ -14,7 +14,7 @@ import numpy as np
 import onnx_hw
 
 board = sys.argv[1] if len(sys.argv) > 1 else "icebreaker"
-last_stage = sys.argv[2] if len(sys.argv) > 2 else "pack"
+last_stage = sys.argv[2] if len(sys.argv) > 2 else "unpack"
 
 here = Path(__file__).parent
 test = np.load(here / "test.npz")

@@ -36,7 +36,7 @@ def to_onnx(mlp: MLPClassifier, name: str) -> onnx.ModelProto:
 
 
 board = sys.argv[1] if len(sys.argv) > 1 else "icebreaker"
-last_stage = sys.argv[2] if len(sys.argv) > 2 else "pack"
+last_stage = sys.argv[2] if len(sys.argv) > 2 else "unpack"
 
 digits = load_digits()
 pixels = (digits.data / 16).astype(np.float32)  # (1797, 64) in 0..1

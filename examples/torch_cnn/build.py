@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 import onnx_hw
 
 board = sys.argv[1] if len(sys.argv) > 1 else "icebreaker"
-last_stage = sys.argv[2] if len(sys.argv) > 2 else "pack"
+last_stage = sys.argv[2] if len(sys.argv) > 2 else "unpack"
 
 digits = load_digits()
 images = (digits.images[:, None] / 16).astype(np.float32)

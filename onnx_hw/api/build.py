@@ -56,9 +56,10 @@ def build(
     fps: float | None = None,
     clock_mhz: float | None = None,
     folding: str | os.PathLike[str] | None = None,
-    stop_after: Stage | str = Stage.PACK,
+    stop_after: Stage | str = Stage.UNPACK,
     seed: int = 1,
     gate_level: bool = True,
+    bitstream_check: bool = True,
     waves: bool = False,
     store: str | os.PathLike[str] | None = None,
     cut_at: str | Sequence[str] = (),
@@ -101,6 +102,7 @@ def build(
         stop_after: last stage to run, such as ``"schedule"``.
         seed: seed of the placer.
         gate_level: whether the netlist of the chip is simulated, too.
+        bitstream_check: whether the bitstream is unpacked again, and compared.
         waves: whether the circuit's first cycles are written as a waveform.
         store: folder of results that builds share; None for the user's.
         cut_at: names of tensors that become the outputs: only the part of the model that they need is built. A text may
@@ -139,6 +141,7 @@ def build(
         reading=reading,
         quantizing=quantizing,
         gate_level=gate_level,
+        bitstream_check=bitstream_check,
         seed=seed,
         store=None if store is None else Path(store),
         waves=waves,

@@ -14,8 +14,9 @@ NAMES = {"clock": "clock_mhz", "dim": "dimensions"}
 """Keywords by option, where they differ in more than hyphens."""
 
 _WORDS = """
-accuracy-loss bits board calibration check clock cut-at dim folding fps inputs lenient multipliers newer no-gate-level
-out output-kind port precision random-calibration resize seed sqnr stop-after store strict waves
+accuracy-loss bits board calibration check clock cut-at dim folding fps inputs lenient multipliers newer
+no-bitstream-check no-gate-level out output-kind port precision random-calibration resize seed sqnr stop-after store
+strict waves
 """
 OPTIONS = frozenset(_WORDS.split())
 """Options of ``onnx-hw build`` and ``onnx-hw infer`` that are keywords of ``onnx_hw.build`` and ``onnx_hw.infer``."""
@@ -55,8 +56,8 @@ def _spelled(option: str, value: str | None) -> str:
     """Return the keyword of an option, with its value if there is one; empty for an option of another program."""
     if option not in OPTIONS:
         return ""
-    if option == "no-gate-level":
-        return "gate_level=False"
+    if option in ("no-gate-level", "no-bitstream-check"):
+        return f"{option.removeprefix('no-').replace('-', '_')}=False"
     name = NAMES.get(option, option.replace("-", "_"))
     if value is None:
         return name

@@ -29,7 +29,7 @@ from onnx_hw.runtime.stage import Stage
 @SCHEDULING
 @FOLDING
 @click.option(
-    "--stop-after", type=click.Choice([s.value for s in Stage]), default=Stage.PACK.value, metavar="STAGE",
+    "--stop-after", type=click.Choice([s.value for s in Stage]), default=Stage.UNPACK.value, metavar="STAGE",
     help=f"Last stage to run: {', '.join(Stage)}.",
 )  # fmt: skip
 @click.option(
@@ -37,20 +37,23 @@ from onnx_hw.runtime.stage import Stage
 )
 @STORE
 @click.option("--no-gate-level", is_flag=True, help="Do not simulate the netlist of the chip.")
+@click.option("--no-bitstream-check", is_flag=True, help="Do not unpack the bitstream and compare it.")
 @click.option("--waves", is_flag=True, help="Write the circuit's first cycles as a waveform, waves.vcd.")
 @QUANTIZING
 @READING
 @click.option("--json", "as_json", is_flag=True, help="Print only report.json to standard output.")
 @VERBOSE
 @click.pass_obj
-def build(session: CliSession, /, no_gate_level: bool, as_json: bool, verbose: bool, **fields: Any) -> int:
+def build(
+    session: CliSession, /, no_gate_level: bool, no_bitstream_check: bool, as_json: bool, verbose: bool, **fields: Any
+) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
     from onnx_hw.cli.show.report_tables import summary
     from onnx_hw.cli.show.stopped_build import after_a_stopped_build
     from onnx_hw.commands.build import build as build_model
     from onnx_hw.commands.build import clamp_stages
 
-    options = BuildOptions(gate_level=not no_gate_level, **fields)
+    options = BuildOptions(gate_level=not no_gate_level, bitstream_check=not no_bitstream_check, **fields)
     session.next_step = partial(after_a_stopped_build, options)
     options = clamp_stages(options)
     session.folder, terminal = options.folder, session.terminal

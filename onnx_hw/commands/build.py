@@ -173,7 +173,7 @@ def clamp_stages(options: BuildOptions) -> BuildOptions:
     """
     if not isinstance(find_board(options.board), VerilogBoard) or options.stop_after in Stage.until(Stage.SIMULATE):
         return options
-    if options.stop_after is not Stage.PACK:
+    if options.stop_after is not Stage.UNPACK:
         raise user_error(
             "no-chip",
             f"a build for `{options.board}` has the stages up to {Stage.SIMULATE}, not {options.stop_after}",

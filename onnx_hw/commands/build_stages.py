@@ -35,6 +35,7 @@ from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.messages.text import file_name
 from onnx_hw.onnx.graph.model import Model, Value
 from onnx_hw.prove.circuit import prove as simulation
+from onnx_hw.prove.circuit.bitstream import difference_error as bitstream_error
 from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult, directed_vector_error
 from onnx_hw.prove.circuit.gate_level import NotSimulated
 from onnx_hw.prove.circuit.gate_level import difference_error as netlist_error
@@ -59,7 +60,7 @@ from onnx_hw.report.recorder import Recorder
 from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.runtime.background import beside
 from onnx_hw.runtime.blas_threads import one_blas_thread
-from onnx_hw.runtime.build_folder import BuildFolder
+from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw.runtime.options import BuildOptions, SimulationEngine
 from onnx_hw.runtime.progress import Progress
 from onnx_hw.runtime.stage import Stage
@@ -95,6 +96,7 @@ class BuildState:
     proof: Proof
     synthesized: SynthesisResult
     routed: RouteResult
+    packed: Made
 
     def __init__(self, options: BuildOptions, progress: Progress, toolchain: StageFunctions = STAGE_FUNCTIONS) -> None:
         self.options, self.board, self.toolchain = options, find_board(options.board), toolchain
@@ -102,6 +104,8 @@ class BuildState:
         self.recorder = Recorder(progress, begun)
         if not options.gate_level:
             self.recorder.set_links(circuit_netlist=proof_chain.open_netlist("`--no-gate-level`"))
+        if not options.bitstream_check:
+            self.recorder.set_links(netlist_bitstream=proof_chain.open_bitstream("`--no-bitstream-check`"))
 
     def take(self, stage: Stage) -> None:
         """Run a stage; all but the first write into ``folder``."""
@@ -338,6 +342,39 @@ class BuildState:
         self.recorder.running.cached = made.cached
         self.recorder.status(stage_messages.bitstream_fact(place))
         self.recorder.record_file("bitstream", place.name)
+        self.packed = made
+
+    def unpack(self) -> None:
+        recorder, family = self.recorder, self.board.family
+        obstacle = stage_messages.BEHIND_LINK if self.netlist.link is not None else ""
+        if not obstacle and family.unpacker() is None:
+            obstacle = f"the bitstreams of {family.name} are not unpacked yet"
+        if obstacle:
+            recorder.status(f"not compared: {obstacle}")
+            recorder.set_links(netlist_bitstream=proof_chain.open_bitstream(obstacle))
+            return
+        try:
+            comparison = self.toolchain.unpack(
+                self.packed,
+                self.routed,
+                self.synthesized,
+                self.design,
+                self.netlist,
+                self.folder,
+                self.given.frames,
+                recorder,
+            )
+        except NotSimulated as error:
+            self.warn([stage_messages.bitstream_warning(str(error))])
+            recorder.set_links(netlist_bitstream=proof_chain.open_bitstream(str(error)))
+            return
+        recorder.running.cached = comparison.cached
+        recorder.set_links(netlist_bitstream=proof_chain.netlist_bitstream(comparison))
+        if comparison.wrong:
+            raise bitstream_error(comparison)
+        if comparison.obstacle:
+            self.warn([stage_messages.bitstream_warning(comparison.obstacle)])
+        recorder.status(str(comparison))
 
     def _accuracy(self) -> Accuracy | None:
         frames, labels = self.given.frames, self.given.labels

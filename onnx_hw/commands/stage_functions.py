@@ -9,6 +9,7 @@ from onnx_hw import flow
 from onnx_hw.export import export_folders
 from onnx_hw.implement.route import RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
+from onnx_hw.prove.circuit.bitstream import BitstreamCheck
 from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult, check_directed_vectors
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.prove import Proof
@@ -28,6 +29,7 @@ class StageFunctions:
     gates: Callable[..., GateLevel] = flow.gates
     route: Callable[..., RouteResult] = flow.route
     pack: Callable[..., Made] = flow.pack
+    unpack: Callable[..., BitstreamCheck] = flow.unpack
 
 
 STAGE_FUNCTIONS = StageFunctions()

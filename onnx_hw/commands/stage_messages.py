@@ -124,6 +124,11 @@ def netlist_warning(error: NotSimulated) -> Warned:
     return f"link 4 is open, the netlist was not simulated: {error}", "please report it with the model"
 
 
+def bitstream_warning(why: str) -> Warned:
+    """Return the warning that the bitstream is not proven."""
+    return f"link 5 is open, the bitstream is not proven: {why}", "please report it with the model"
+
+
 def bitstream_fact(file: Path) -> str:
     """Return the name and the size of a bitstream."""
     return f"{file.name}, {file.stat().st_size:,} bytes"

@@ -30,7 +30,8 @@ the build ended before the stage that fills it (`--stop-after`). The JSON Schema
 [`report.schema.json`](report.schema.json). Both files are generated: `python -m onnx_hw.report.json_schema docs`.
 
 **Does the circuit compute what golden says?** The section `links` says it, and no other needs to be read:
-`links.golden_circuit` for the simulated circuit, `links.circuit_netlist` for the netlist that is placed and routed.
+`links.golden_circuit` for the simulated circuit, `links.circuit_netlist` for the netlist that is placed and routed,
+`links.netlist_bitstream` for the file that is loaded into the chip.
 Each has the `values` and `cycles` that were compared, how many of them are `wrong`, and the first `difference` in
 words.
 

@@ -1,18 +1,20 @@
 """Chain of proof from the model to the chip: sections of the report that say why to trust the bitstream.
 
-    model ─1─ reference ─2─ golden ─3─ circuit ─4─ netlist of the chip
+    model ─1─ reference ─2─ golden ─3─ circuit ─4─ netlist of the chip ─5─ bitstream
 
 The first link is tested with ONNX's own cases, not in a build. Each of the others is proven, failed or left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from onnx_hw.messages.errors import Problem, ToolProblem, UserError
 
 if TYPE_CHECKING:  # a report is read without what proves
+    from onnx_hw.prove.circuit.bitstream import BitstreamCheck
     from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
     from onnx_hw.prove.circuit.gate_level import GateLevel
     from onnx_hw.prove.circuit.prove import Proof
@@ -21,6 +23,7 @@ if TYPE_CHECKING:  # a report is read without what proves
 PROVEN, FAILED, LEFT_OUT = "proven", "failed", "left out"
 NOT_REACHED = "the build did not come this far"
 NOT_SIMULATED = "the netlist that is placed and routed was not simulated"
+NOT_UNPACKED = "the bitstream was not compared"
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,22 @@ class ChainLink:
 
 @dataclass(frozen=True)
 class ChainLinks:
-    """Links 2, 3 and 4 of the chain model, reference, golden, circuit, netlist of the chip."""
+    """Links 2 to 5 of the chain model, reference, golden, circuit, netlist of the chip, bitstream."""
 
     reference_golden: Annotated[ChainLink, "2: the ONNX operators and the integer network, in numpy"] = ChainLink()
     golden_circuit: Annotated[ChainLink, "3: the integer network and the simulated circuit, values and cycles"] = (
         ChainLink()
     )
     circuit_netlist: Annotated[ChainLink, "4: the same for the netlist that is placed and routed"] = ChainLink()
+    netlist_bitstream: Annotated[ChainLink, "5: the same for the bitstream, unpacked into cells and nets again"] = (
+        ChainLink()
+    )
+
+    @property
+    def numbered(self) -> dict[int, ChainLink]:
+        """The links by their number in the chain."""
+        every = self.reference_golden, self.golden_circuit, self.circuit_netlist, self.netlist_bitstream
+        return dict(enumerate(every, 2))
 
 
 @dataclass(frozen=True)
@@ -145,13 +157,47 @@ def open_netlist(why: str) -> ChainLink:
     return ChainLink(compared=f"{NOT_SIMULATED}: {why}")
 
 
+def netlist_bitstream(comparison: BitstreamCheck) -> ChainLink:
+    """Return link 5: the bitstream, unpacked, against golden and timing, the netlist, and the board's file."""
+    if comparison.wrong:
+        state = FAILED
+    else:
+        state = LEFT_OUT if comparison.obstacle else PROVEN
+    compared = (
+        f"every value and the cycle of every token that leaves the {comparison.cells:,} cells in the file, in the runs "
+        f"of link 4; the inputs of {comparison.elements:,} registers, memories and outputs, and the contents of "
+        f"{comparison.blocks} block RAMs, with the netlist; {comparison.pins} pins with the board's file; of "
+        f"{comparison.bits:,} set bits {comparison.featureless:,} belong to no feature that the database knows"
+    )
+    return ChainLink(
+        state,
+        f"{NOT_UNPACKED}: {comparison.obstacle}" if state == LEFT_OUT else compared,
+        comparison.frames,
+        comparison.runs,
+        comparison.values,
+        comparison.tokens,
+        comparison.wrong,
+        comparison.difference,
+    )
+
+
+def open_bitstream(why: str) -> ChainLink:
+    """Return link 5 where the bitstream is not compared."""
+    return ChainLink(compared=f"{NOT_UNPACKED}: {why}")
+
+
+def listed(numbers: Sequence[str]) -> str:
+    """Return numbers in words: ``2, 3 and 4``."""
+    *before, last = numbers
+    return f"{', '.join(before)} and {last}" if before else last
+
+
 def in_short(links: ChainLinks) -> str:
-    """Return a summary such as ``links 2 and 3 proven, 4 left out``."""
-    numbered = enumerate((links.reference_golden, links.golden_circuit, links.circuit_netlist), 2)
+    """Return a summary such as ``links 2, 3 and 4 proven, 5 left out``."""
     by_state: dict[str, list[str]] = {}
-    for number, link in numbered:
+    for number, link in links.numbered.items():
         by_state.setdefault(link.state, []).append(str(number))
     groups = [(by_state[state], state) for state in (FAILED, PROVEN, LEFT_OUT) if state in by_state]
     several = "s" if len(groups[0][0]) > 1 else ""
-    states = ", ".join(" and ".join(numbers) + f" {state}" for numbers, state in groups)
+    states = ", ".join(f"{listed(numbers)} {state}" for numbers, state in groups)
     return f"link{several} {states}"

@@ -155,6 +155,7 @@ class BuildOptions(ModelOptions):
         out: folder for everything written; None for ``<model>-<board>`` in the current folder.
         stop_after: last stage to run.
         gate_level: whether the netlist of the chip is simulated, too.
+        bitstream_check: whether the bitstream is unpacked again, and compared.
         seed: of the placer; another one gives another place to every cell, and another clock.
         store: folder for results that other builds may use, too; None for the user's.
         waves: whether the circuit's first cycles are written as a waveform.
@@ -162,8 +163,9 @@ class BuildOptions(ModelOptions):
     """
 
     out: Path | None = None
-    stop_after: Stage = Stage.PACK
+    stop_after: Stage = Stage.UNPACK
     gate_level: bool = True
+    bitstream_check: bool = True
     seed: int = 1
     store: Path | None = None
     waves: bool = False
@@ -194,8 +196,8 @@ class BuildOptions(ModelOptions):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """Stages to run, in their order."""
-        stages = Stage.until(self.stop_after)
-        return stages if self.gate_level else tuple(stage for stage in stages if stage is not Stage.GATES)
+        wanted = {Stage.GATES: self.gate_level, Stage.UNPACK: self.bitstream_check}
+        return tuple(stage for stage in Stage.until(self.stop_after) if wanted.get(stage, True))
 
     def but(self, **choices: Any) -> BuildOptions:
         """Return the same options but for some fields; numbers of ``scheduling`` may be given too: ``multipliers=32``.

@@ -17,6 +17,7 @@ class Stage(StrEnum):
     GATES = "gates"
     ROUTE = "route"
     PACK = "pack"
+    UNPACK = "unpack"
 
     @classmethod
     def until(cls, last: Stage) -> tuple[Stage, ...]:

@@ -14,6 +14,7 @@ from onnx_hw.commands.build import Build, StageFunctions, build
 from onnx_hw.implement.route import BITSTREAM, RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
+from onnx_hw.prove.circuit.bitstream import BitstreamCheck
 from onnx_hw.prove.circuit.directed_vectors import DirectedVectorResult
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.prove import Proof
@@ -80,6 +81,7 @@ def test_build_every_option(fake):
         "--stop-after",
         "route",
         "--no-gate-level",
+        "--no-bitstream-check",
         "--waves",
         "-v",
         by=fake,
@@ -94,10 +96,13 @@ def test_build_every_option(fake):
         folding=Path("f.toml"),
         stop_after=Stage.ROUTE,
         gate_level=False,
+        bitstream_check=False,
         waves=True,
         scheduling=ScheduleRequest(multipliers=7, clock_mhz=62.5, fps=30.5),
     )
     assert Stage.GATES in BuildOptions(model=Path("m.onnx")).stages and Stage.GATES not in fake.options.stages
+    unpacked = BuildOptions(model=Path("m.onnx"))
+    assert unpacked.stages[-1] is Stage.UNPACK and unpacked.but(bitstream_check=False).stages[-1] is Stage.PACK
 
 
 def test_waveforms_need_a_simulation(fake):
@@ -178,6 +183,7 @@ def without_programs(fmax: float = 100.0) -> StageFunctions:
         gates=lambda *_: GateLevel(1, 64, 128, 1, 1, 1, 0),
         route=lambda *_: RouteResult(fmax, 80.0, {}, (), find_board("ecp5"), Path("top.config"), made),
         pack=lambda *_: made,
+        unpack=lambda *_: BitstreamCheck(1, 64, 128, 1, 1),
     )
 
 

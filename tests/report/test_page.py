@@ -33,7 +33,7 @@ def test_everything_is_there():
     text = words(checked(FULL))
     for name in ("conv1", "conv2", "digits", "image_int8", "scores_int8", "LFE5U-85F", "yosys", "0" * 64):
         assert name in text
-    assert "Links 2 and 3 proven; 4 open" in text
+    assert "Links 2 and 3 proven; 4 and 5 open" in text
     assert "932" in text and "69,444 frames/s" in text and "97.78 %" in text
 
 
@@ -57,7 +57,7 @@ def test_a_failure_is_said_first():
     broken = replace(FULL, failure=proof_chain.failure("synthesize", UserError(*problems)))
     text = words(checked(broken))
     places = [text.index(part) for part in ("failed in the stage synthesize", "30 multipliers of 28", "and <more>")]
-    assert places == sorted(places) and places[-1] < text.index("Four links lead") < text.index("Core by core")
+    assert places == sorted(places) and places[-1] < text.index("Five links lead") < text.index("Core by core")
     tool = ToolProblem("tool-failed", "yosys failed", "log", "", "tools", ("ERROR: <oops>",))
     assert "ERROR: <oops>" in words(checked(replace(FULL, failure=proof_chain.failure("synthesize", UserError(tool)))))
 
@@ -81,7 +81,10 @@ def test_the_verdict():
     missed = replace(FULL, synthesis=slow)
     assert "the slowest path leads from conv1: total to conv2: sum" in words(checked(missed))
     assert (verdict(missed).kind, verdict(missed).sentence) == ("bad", "The circuit reaches 71.2 MHz, not 80 MHz")
-    proven = replace(FULL.links, circuit_netlist=proof_chain.ChainLink("proven", "all of it", 2, 3, 10, 10))
+    link = proof_chain.ChainLink("proven", "all of it", 2, 3, 10, 10)
+    netlist_proven = replace(FULL.links, circuit_netlist=link)
+    assert verdict(replace(FULL, links=netlist_proven)).sentence == "Links 2, 3 and 4 proven; 5 open"
+    proven = replace(netlist_proven, netlist_bitstream=link)
     assert verdict(replace(FULL, links=proven)).word == "proven"
     assert verdict(FULL).word == "proven in part"
     differing = replace(

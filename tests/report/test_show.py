@@ -37,7 +37,7 @@ def test_full_summary():
         " DSP   [===       ]  26%       41 of 156\n"
         " BRAM  [=         ]   8%       16 of 208\n"
         "\n"
-        " proof      links 2 and 3 proven, 4 left out\n"
+        " proof      links 2 and 3 proven, 4 and 5 left out\n"
         " accuracy   model 98.06%, golden 97.78% of 360 samples; "
         "on the 300 simulated golden and circuit are equal, 97.78%\n"
         " fidelity   31.2 dB to the float model's outputs; of all tensors `conv2` is worst, 28.4 dB\n"

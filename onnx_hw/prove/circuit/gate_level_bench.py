@@ -70,15 +70,18 @@ class GateLevelBench:
     Args:
         integers: by input tensor, (frames, height, width, channels); run after run takes the next
             ``per_run`` of them, and the first ones again.
+        whose: what is simulated, for sentences: the netlist, or the bitstream.
     """
 
     FULL_RATE = 0
     """Number of the pattern without stalls."""
 
-    def __init__(self, design: Design, integers: Mapping[str, np.ndarray], per_run: int) -> None:
+    def __init__(
+        self, design: Design, integers: Mapping[str, np.ndarray], per_run: int, *, whose: str = "netlist"
+    ) -> None:
         from onnx_hw_sim.gates.simulator import RUNS, Start
 
-        self.design, self.per_run = design, per_run
+        self.design, self.per_run, self.whose = design, per_run, whose
         self.names = CircuitNames(edge_names(design), {})
         self.edges = design.edges()
         self.outputs = [edge for edge in self.edges if edge.consumer is None]
@@ -155,13 +158,13 @@ class GateLevelBench:
         if unequal.any():
             token, lane = map(int, np.argwhere(unequal)[0])
             place = ", ".join(map(str, edge.order.place(token, lane)))
-            what = f"{edge.tensor}[{place}]: golden {beats[token, lane]}, netlist {seen.values[token, lane]}"
+            what = f"{edge.tensor}[{place}]: golden {beats[token, lane]}, {self.whose} {seen.values[token, lane]}"
             differences.append((int(seen.cycles[token]), what))
         if len(late) or len(seen.cycles) != len(due):
             k = int(late[0]) if len(late) else count
             cycles = [f"cycle {int(times[k])}" if k < len(times) else "never" for times in (due, seen.cycles)]
             place = ", ".join(map(str, edge.order.place(k, 0)))
-            what = f"{edge.tensor}[{place}], token {k}: predicted {cycles[0]}, netlist {cycles[1]}"
+            what = f"{edge.tensor}[{place}], token {k}: predicted {cycles[0]}, {self.whose} {cycles[1]}"
             differences.append((min(int(times[k]) for times in (due, seen.cycles) if k < len(times)), what))
         wrong = int(unequal.sum()) + len(late) + abs(len(seen.cycles) - len(due))
         difference = None

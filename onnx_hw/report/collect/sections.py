@@ -151,6 +151,7 @@ USES = {
     Stage.SIMULATE: ("yosys", "c++"),
     Stage.SYNTHESIZE: ("yosys",),
     Stage.GATES: ("c++",),
+    Stage.UNPACK: ("c++",),
 }
 """Programs that a stage uses on every board, by stage."""
 

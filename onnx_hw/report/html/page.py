@@ -13,7 +13,7 @@ from onnx_hw.report.core_table import core_table, page_columns
 from onnx_hw.report.follow_up_commands import follow_up_commands
 from onnx_hw.report.html.dataflow_graph import dataflow_graph
 from onnx_hw.report.model import DesignSection, Report, Synthesis
-from onnx_hw.report.proof_chain import FAILED, PROVEN, ChainFault, ChainLink
+from onnx_hw.report.proof_chain import FAILED, PROVEN, ChainFault, ChainLink, listed
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.report.utilization import usage
 
@@ -29,6 +29,7 @@ TITLES = (
     "reference and golden",
     "golden and circuit",
     "circuit and netlist of the chip",
+    "netlist of the chip and bitstream",
 )
 TESTED = "the numpy operators define what the model means; they are tested with ONNX's own cases, once for all models"
 
@@ -78,7 +79,7 @@ def values(report: Report) -> dict[str, Any]:
 def verdict(report: Report) -> Verdict:
     """Return the reason for failure, if there is one; else how much of the chain is proven."""
     links, synthesis, failure = report.links, report.synthesis, report.failure
-    states = [link.state for link in (links.reference_golden, links.golden_circuit, links.circuit_netlist)]
+    states = [link.state for link in links.numbered.values()]
     if failure is not None:
         ended = "failed" if failure.faults else "was interrupted"
         return Verdict("bad", ended, f"The build {ended} in the stage {failure.stage}", failure.faults)
@@ -90,10 +91,10 @@ def verdict(report: Report) -> Verdict:
     proven = [str(number) for number, state in enumerate(states, 2) if state == PROVEN]
     still_open = [str(number) for number, state in enumerate(states, 2) if state != PROVEN]
     if not still_open:
-        return Verdict("good", PROVEN, "Proven: the netlist of the chip computes what the model says")
+        return Verdict("good", PROVEN, "Proven: the bitstream computes what the model says")
     if not proven:
         return Verdict("open", "not proven", "Nothing was proven: the build stopped before the first proof")
-    sentence = f"Link{'s' if len(proven) > 1 else ''} {' and '.join(proven)} proven; {' and '.join(still_open)} open"
+    sentence = f"Link{'s' if len(proven) > 1 else ''} {listed(proven)} proven; {listed(still_open)} open"
     return Verdict("open", "proven in part", sentence)
 
 
@@ -106,7 +107,7 @@ def _slowest_path(synthesis: Synthesis) -> tuple[ChainFault, ...]:
 def _chain(report: Report) -> list[dict[str, Any]]:
     links = report.links
     first = ChainLink("tested", TESTED)
-    each = (first, links.reference_golden, links.golden_circuit, links.circuit_netlist)
+    each = (first, *links.numbered.values())
     return [
         {"number": number, "title": title, "counts": _counts(link), **asdict(link)}
         for number, (title, link) in enumerate(zip(TITLES, each, strict=True), 1)

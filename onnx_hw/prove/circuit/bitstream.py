@@ -1,0 +1,370 @@
+"""Link 5: the bitstream file, unpacked into cells and nets again, against golden, the predicted cycles and the netlist.
+
+Four comparisons, each by itself: what leaves the chip, in the runs of link 4; the structure of all that the outputs
+depend on with that of the netlist that was placed and routed; the contents of the block RAMs; every pin with the
+board's file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.assemble.elaborate import CircuitNames, edge_names
+from onnx_hw.assemble.netlist import Netlist, pad_streams
+from onnx_hw.implement.route import BITSTREAM, RouteResult
+from onnx_hw.implement.synthesize import SynthesisResult
+from onnx_hw.ir.design import Design
+from onnx_hw.messages.errors import ExitCode, UserError, user_error
+from onnx_hw.messages.version import __version__
+from onnx_hw.prove.circuit.gate_level import NotSimulated, frames_of_a_run
+from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, streams_of
+from onnx_hw.prove.circuit.stalls import SEED
+from onnx_hw.runtime.build_folder import BuildFolder, Made
+from onnx_hw_boards.bare_chip import BareChip
+from onnx_hw_boards.families.family import Family
+from onnx_hw_boards.families.unpacked_bitstream import DamagedBitstream, NotUnpacked, Pad, UnpackedBitstream
+from onnx_hw_boards.pins import place
+
+if TYPE_CHECKING:
+    from onnx_hw_sim.gates.cell_models import CellLibrary, Parts
+    from onnx_hw_sim.gates.netlist import FlatNetlist
+
+STAGE = "unpack"
+_RESULT = "result.json"
+
+
+@dataclass(frozen=True)
+class BitstreamCheck:
+    """A bitstream compared.
+
+    Attributes:
+        cells: cells that were unpacked and simulated.
+        runs: runs at once.
+        frames: frames of all runs together.
+        values, tokens: values and tokens compared, of the outputs of all runs.
+        elements: registers, outputs of memories and outputs of the chip whose structure was compared.
+        blocks: block RAMs whose contents were compared.
+        pins: pins compared with the board's file.
+        sites: sites of the chip that the cells take, by nextpnr's name for them.
+        unread_sites: sites that nextpnr counts, too, and on which no output depends.
+        bits: set bits of the configuration memory.
+        featureless: those of them that belong to no feature which the database knows.
+        wrong: everything that differs: values, tokens, pins, words of block RAMs.
+        difference: first difference as a sentence, or empty.
+        obstacle: why the bitstream is not proven although nothing differs, as a sentence, or empty.
+        cached: whether all of this was known from an earlier, identical build.
+    """
+
+    cells: int = 0
+    runs: int = 0
+    frames: int = 0
+    values: int = 0
+    tokens: int = 0
+    elements: int = 0
+    blocks: int = 0
+    pins: int = 0
+    sites: Mapping[str, int] = field(default_factory=dict)
+    unread_sites: int = 0
+    bits: int = 0
+    featureless: int = 0
+    wrong: int = 0
+    difference: str = ""
+    obstacle: str = ""
+    cached: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything was understood and compared, and nothing differs."""
+        return self.wrong == 0 and not self.obstacle
+
+    def __str__(self) -> str:
+        verdict = "as golden and timing say" if self.wrong == 0 else f"{self.wrong} differences"
+        counted = f"{self.bits:,} bits, {self.cells:,} cells, {self.runs} runs, {self.frames} frames: {verdict}"
+        return f"{counted}; open: {self.obstacle}" if self.obstacle else counted
+
+    def __repr__(self) -> str:
+        return f"BitstreamCheck: {self.cells:,} cells, {self.wrong} wrong"
+
+
+def prove(
+    build: BuildFolder,
+    design: Design,
+    chip: Netlist,
+    synthesized: SynthesisResult,
+    routed: RouteResult,
+    packed: Made,
+    integers: Mapping[str, np.ndarray],
+    *,
+    progress: Callable[[str], None] = lambda fact: None,
+) -> BitstreamCheck:
+    """Compare the bitstream of a build, unless that was done; only agreement is stored. Raise as ``check``."""
+    results: list[BitstreamCheck] = []
+
+    def make(folder: Path) -> None:
+        file = packed.folder / BITSTREAM
+        results.append(check(design, chip, synthesized.netlist, routed, file.read_bytes(), integers, progress=progress))
+        if not results[0].agrees:
+            raise _Differs
+        (folder / _RESULT).write_text(json.dumps(asdict(results[0])), encoding="utf-8")
+
+    inputs = {
+        "bitstream": packed.files[BITSTREAM],
+        "netlist": synthesized.made.files[synthesized.netlist.name],
+        "frames": {tensor: hashlib.sha256(array.tobytes()).hexdigest() for tensor, array in integers.items()},
+        "code": _fingerprint(chip.family),
+        "onnx-hw": __version__,
+    }
+    try:
+        made = build.stage(STAGE, inputs, make)
+    except _Differs:
+        return results[0]
+    stored = json.loads((made.folder / _RESULT).read_text(encoding="utf-8"))
+    return BitstreamCheck(**{**stored, "cached": made.cached})
+
+
+class _Differs(Exception):
+    """The bitstream is not proven, so the result is not stored."""
+
+
+def _fingerprint(family: Family) -> str:
+    """Return the digest of all code that a result depends on."""
+    from onnx_hw_sim.gates.simulator import fingerprint
+
+    state = hashlib.sha256(fingerprint(family.cell_library()).encode())
+    unpack = family.unpacker()
+    if unpack is not None:
+        for file in sorted(Path(inspect.getfile(unpack)).parent.glob("*.py")):
+            state.update(file.read_bytes())
+    return state.hexdigest()
+
+
+def check(
+    design: Design,
+    chip: Netlist,
+    netlist: Path,
+    routed: RouteResult,
+    data: bytes,
+    integers: Mapping[str, np.ndarray],
+    *,
+    progress: Callable[[str], None] = lambda fact: None,
+) -> BitstreamCheck:
+    """Unpack a bitstream, and compare all that it makes of the chip.
+
+    Args:
+        chip: netlist before synthesis.
+        netlist: yosys' JSON file.
+        data: the bitstream file.
+        integers: by input tensor, (frames, height, width, channels).
+
+    Raises:
+        NotSimulated: the family, or the computer, has nothing to unpack or to simulate it with.
+    """
+    board = chip.target.board
+    unpack = chip.family.unpacker()
+    if unpack is None:
+        raise NotSimulated(f"the bitstreams of {chip.family.name} are not unpacked")
+    if not isinstance(board, BareChip):
+        raise NotSimulated("the streams are not on pins")
+    try:
+        pin_of = place(board, pad_streams(design, CircuitNames(edge_names(design), {})))
+        progress("reading the file")
+        unpacked = unpack(data, board.device.name, board.package, pin_of)
+    except NotUnpacked as why:
+        raise NotSimulated(str(why)) from None
+    except DamagedBitstream as why:
+        return BitstreamCheck(wrong=1, difference=f"the bitstream is damaged: {why}")
+    return compare(design, chip, netlist, routed, unpacked, pin_of, integers, progress=progress)
+
+
+def compare(
+    design: Design,
+    chip: Netlist,
+    netlist: Path,
+    routed: RouteResult,
+    unpacked: UnpackedBitstream,
+    pin_of: Mapping[str, str],
+    integers: Mapping[str, np.ndarray],
+    *,
+    progress: Callable[[str], None] = lambda fact: None,
+) -> BitstreamCheck:
+    """Compare what was unpacked; see ``check``.
+
+    Args:
+        pin_of: pin of each bit of the chip's ports, as the board's file says.
+    """
+    from onnx_hw_sim.gates.cell_models import UnmodelledCell
+    from onnx_hw_sim.gates.netlist import flatten, read_netlist
+    from onnx_hw_sim.gates.simulator import parts_of
+    from onnx_hw_tools.tools import ToolMissing
+
+    library = chip.family.cell_library()
+    extent = BitstreamCheck(
+        cells=len(unpacked.netlist.cells),
+        pins=len(pin_of),
+        sites=unpacked.sites,
+        bits=unpacked.bits,
+        featureless=unpacked.featureless,
+    )
+    differences, obstacles = _pads(design, chip, unpacked, pin_of), list(unpacked.problems)
+    unread, surplus = _sites(unpacked, routed)
+    differences += surplus
+    if differences:  # without its pins the circuit cannot be driven
+        return _result(extent, differences, obstacles)
+    try:
+        own, _ = parts_of(unpacked.netlist, library.models)
+        flat = flatten(read_netlist(netlist), wires=library.wires)
+        placed, _ = parts_of(flat, library.models)
+        differences += _contents(own, placed)
+        unequal, elements = _structure(unpacked.netlist, own, flat, placed)
+        obstacles += unequal
+        simulated = _simulate(design, chip, unpacked.netlist, library, integers, progress)
+    except UnmodelledCell as why:
+        return _result(extent, differences, [*obstacles, f"it was not simulated: {why}"])
+    except ToolMissing as why:
+        raise NotSimulated(str(why)) from None
+    extent = replace(
+        extent,
+        runs=simulated.runs,
+        frames=simulated.frames,
+        values=simulated.values,
+        tokens=simulated.tokens,
+        elements=elements,
+        blocks=len(own.blocks),
+        unread_sites=unread,
+    )
+    result = _result(extent, [*differences, *([simulated.difference] if simulated.difference else [])], obstacles)
+    return replace(result, wrong=len(differences) + simulated.wrong)
+
+
+def _result(extent: BitstreamCheck, differences: Sequence[str], obstacles: Sequence[str]) -> BitstreamCheck:
+    """Return a result with the first difference, and the first obstacle."""
+    first = obstacles[0] if obstacles else ""
+    more = f", and {len(obstacles) - 1:,} more" if len(obstacles) > 1 else ""
+    return replace(
+        extent, wrong=len(differences), difference="; ".join(differences[:3]), obstacle=first + more if first else ""
+    )
+
+
+def _pads(design: Design, chip: Netlist, unpacked: UnpackedBitstream, pin_of: Mapping[str, str]) -> list[str]:
+    """Return what differs between the pins and the board's file, in sentences."""
+    board = chip.target.board
+    assert isinstance(board, BareChip)
+    sources, sinks = streams_of(design)
+    inputs = {"clk", "rst", *(f"{sink.name}_ready" for sink in sinks)}
+    inputs |= {f"{source.name}_{part}" for source in sources for part in ("payload", "valid")}
+    off = Pad("", "", frozenset(), "")
+    sentences = []
+    for port, pin in pin_of.items():
+        pad, direction = unpacked.pads.get(pin, off), "INPUT" if port.partition("[")[0] in inputs else "OUTPUT"
+        if pad.direction != direction or board.io_type not in pad.standards:
+            sentences.append(f"pin {pin}, `{port}`: {direction} {board.io_type} in the board's file, bitstream {pad}")
+        elif not pad.plain:
+            sentences.append(f"pin {pin}, `{port}`: there is a register between pin and circuit")
+    for pin in sorted(set(unpacked.pads) - set(pin_of.values())):
+        sentences.append(f"pin {pin}: off in the board's file, bitstream {unpacked.pads[pin]}")
+    return sentences
+
+
+def _sites(unpacked: UnpackedBitstream, routed: RouteResult) -> tuple[int, list[str]]:
+    """Return the sites of nextpnr's report on which nothing depends, and what takes more than it says."""
+    unread, sentences = 0, []
+    for kind, count in unpacked.sites.items():
+        reported = routed.utilisation[kind].used if kind in routed.utilisation else 0
+        unread += max(0, reported - count)
+        if count > reported:
+            sentences.append(f"{count:,} {kind} in the bitstream, {reported:,} in nextpnr's report")
+    return unread, sentences
+
+
+def _contents(own: Parts, placed: Parts) -> list[str]:
+    """Return which block RAMs of the netlist have contents that none of the bitstream has."""
+    there = Counter(tuple(block.words) for block in own.blocks if not block.rubbish)
+    sentences = []
+    for block in placed.blocks:
+        words = tuple(block.words)
+        if block.rubbish:
+            continue
+        if there[words]:
+            there[words] -= 1
+            continue
+        nearest = min(
+            (other for other, count in there.items() if count and len(other) == len(words)),
+            key=lambda other: sum(one != another for one, another in zip(other, words, strict=True)),
+            default=(),
+        )
+        word = next((k for k, (one, another) in enumerate(zip(words, nearest, strict=False)) if one != another), 0)
+        seen = f"bitstream {nearest[word]:#x}" if nearest else "no block RAM of the bitstream has these contents"
+        sentences.append(f"word {word} of the block RAM {block.name}: netlist {words[word]:#x}, {seen}")
+    return sentences
+
+
+def _structure(unpacked: FlatNetlist, own: Parts, flat: FlatNetlist, placed: Parts) -> tuple[list[str], int]:
+    """Return the sentence that the bitstream has another structure than the netlist, if so; and what was compared."""
+    from onnx_hw_sim.gates.structure import structure
+
+    before = structure(placed, flat.ports, flat.inputs)
+    after = structure(own, unpacked.ports, unpacked.inputs)
+    missing, added = (before - after).total(), (after - before).total()
+    if not missing and not added:
+        return [], before.total()
+    return [
+        f"{missing:,} of {before.total():,} registers, memories and outputs of the netlist depend on other inputs in "
+        f"the bitstream"
+    ], before.total()
+
+
+@dataclass(frozen=True)
+class _Simulated:
+    """Runs, frames, and what was compared of them."""
+
+    runs: int
+    frames: int
+    values: int
+    tokens: int
+    wrong: int
+    difference: str
+
+
+def _simulate(
+    design: Design,
+    chip: Netlist,
+    unpacked: FlatNetlist,
+    library: CellLibrary,
+    integers: Mapping[str, np.ndarray],
+    progress: Callable[[str], None],
+) -> _Simulated:
+    from onnx_hw_sim.gates.simulator import GateSimulator
+
+    assert chip.reset_delay is not None
+    simulator = GateSimulator(unpacked, library.models, *streams_of(design), chip.reset_delay)
+    bench = GateLevelBench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds), whose="bitstream")
+    progress(f"{len(unpacked.cells):,} cells, {bench.frames} frames in {len(bench.starts)} runs")
+    compared = bench.compare(simulator.run(bench.plan(), seed=SEED))
+    return _Simulated(
+        len(bench.starts),
+        bench.frames,
+        compared.values,
+        compared.tokens,
+        compared.wrong,
+        str(compared.difference or ""),
+    )
+
+
+def difference_error(result: BitstreamCheck) -> UserError:
+    """Return the error for a bitstream that differs from golden, the netlist or the board's file."""
+    return user_error(
+        "bitstream-differs",
+        result.difference,
+        hint="this is a bug of onnx-hw, or of the tools that place, route and pack: please report it with the model",
+        stage=STAGE,
+        exit_code=ExitCode.MISMATCH,
+    )

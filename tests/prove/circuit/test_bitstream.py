@@ -1,0 +1,171 @@
+"""Link 5: a bitstream is unpacked into the netlist that it was made of, and faults in it are caught."""
+
+from __future__ import annotations
+
+import lzma
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from onnx_hw.ir.design import Design
+from onnx_hw.messages.errors import ExitCode
+from onnx_hw.prove.circuit import bitstream
+from onnx_hw.prove.circuit.bitstream import BitstreamCheck
+from onnx_hw.report import proof_chain
+from onnx_hw_boards.families.ecp5.bitstream.chip_tiles import ChipTiles, Tile
+from onnx_hw_boards.families.ecp5.bitstream.netlist import read_configuration
+from onnx_hw_boards.families.ecp5.bitstream.tile_database import DatabaseMissing, database
+from onnx_hw_boards.families.unpacked_bitstream import DamagedBitstream
+from onnx_hw_tools import tools
+from support.design_bench import random_frames
+from support.injected_bitstream_faults import FAULTS, Bits, Fault
+from support.recorded_bitstream import FOLDER, RecordedChip, design_of, recorded
+
+
+class Bench:
+    """The recorded chip, and its bits."""
+
+    def __init__(self, chip: RecordedChip) -> None:
+        self.chip = chip
+        board = chip.chip.target.board
+        configuration = read_configuration(chip.data, board.device.name)
+        pin_of = dict(re.findall(r'LOCATE COMP "(.+?)" SITE "(.+?)"', chip.chip.constraints))
+        tiles = ChipTiles(board.device.name, configuration.frames)
+        self.bits = Bits(tiles, configuration.block_rams, board.package, pin_of)
+        self.frames = random_frames(chip.design, 6, 1)
+
+    def compare(self, bits: Bits, design: Design | None = None) -> BitstreamCheck:
+        chip = self.chip
+        unpacked, pin_of = bits.unpacked, self.bits.pin_of
+        design = design or chip.design
+        return bitstream.compare(design, chip.chip, chip.netlist, chip.routed, unpacked, pin_of, self.frames)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    try:
+        tools.find("c++")
+        database()
+    except (tools.ToolMissing, DatabaseMissing) as missing:
+        pytest.skip(str(missing))
+    return Bench(recorded(tmp_path_factory.mktemp("recorded")))
+
+
+def test_a_sound_bitstream_is_its_netlist(bench: Bench) -> None:
+    chip = bench.chip
+    found = bitstream.check(chip.design, chip.chip, chip.netlist, chip.routed, chip.data, bench.frames)
+    assert found.agrees, (found.difference, found.obstacle)
+    assert found.runs == 64 and found.values == found.frames * 72
+    assert found.elements > 300 and found.blocks == 2 and found.unread_sites == 0
+    assert found.pins == len(bench.bits.pin_of)
+    assert found.sites == {kind: sites.used for kind, sites in chip.routed.utilisation.items() if kind in found.sites}
+    assert found.bits > 10_000 and found.featureless < 100
+    link = proof_chain.netlist_bitstream(found)
+    assert link.state == "proven" and link.values == found.values
+
+
+def test_another_program_reads_the_same_bits(bench: Bench) -> None:
+    """Project Trellis' own unpacker, whose text is recorded: all arcs, tables, and contents of block RAMs."""
+    arcs: dict[str, dict[str, str]] = defaultdict(dict)
+    tables: dict[str, dict[str, str]] = defaultdict(dict)
+    rams: dict[int, list[int]] = defaultdict(list)
+    tile, ram = "", -1
+    for line in lzma.decompress((FOLDER / "ecpunpack.config.xz").read_bytes()).decode().splitlines():
+        words = line.split()
+        if line.startswith(".tile"):
+            tile = words[1]
+        elif line.startswith(".bram_init"):
+            ram = int(words[1])
+        elif line.startswith("arc:"):
+            arcs[tile][words[1]] = words[2]
+        elif line.startswith("word:") and words[1].endswith(".INIT"):
+            tables[tile][words[1]] = words[2]
+        elif ram >= 0 and words and ":" not in line:
+            rams[ram] += [int(word, 16) for word in words]
+    assert sum(map(len, arcs.values())) > 2000 and sum(map(len, tables.values())) > 200
+    for each in bench.bits.tiles:
+        theirs = arcs[each.name]  # also names sources that a bit chooses by not being set
+        choices = each.kind.multiplexers if each.bits or theirs else ()
+        chosen = {choice.sink: choice.chosen(each.bits) for choice in choices}
+        assert {sink: of[0][-1] for sink, of in chosen.items() if of[1] or sink in theirs} == theirs, each.name
+        for name, text in tables[each.name].items():
+            assert each.word(name) == int(text, 2), (each.name, name)
+    assert set(rams) == set(bench.bits.contents)
+    for number, contents in rams.items():
+        assert bench.bits.contents[number].tolist() == contents
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_faults_in_the_bits_are_named(bench: Bench, fault: Fault) -> None:
+    found = bench.compare(fault(bench.bits))
+    assert not found.agrees, fault.__name__
+    said = f"{found.difference}; {found.obstacle}"
+    assert re.search(FAULTS[fault], said), said
+    assert proof_chain.netlist_bitstream(found).state != "proven"
+
+
+def test_the_bitstream_of_another_build_is_named(bench: Bench) -> None:
+    found = bench.compare(bench.bits, design_of(seed=2))
+    assert re.match(r"node\.o\[.*: golden -?\d+, bitstream -?\d+", found.difference)
+    error = bitstream.difference_error(found)
+    assert error.exit_code is ExitCode.MISMATCH and error.problems[0].code == "bitstream-differs"
+    assert proof_chain.netlist_bitstream(found).state == "failed"
+
+
+def test_damaged_files_are_named(bench: Bench) -> None:
+    data = bench.chip.data
+    broken = bytearray(data)
+    broken[len(data) // 2] ^= 16
+    cases = (
+        (data[: len(data) // 2], r"the file ends after [\d,]+ bytes"),
+        (bytes(broken), "checksum|the middle of"),
+        (b"", "it has no preamble"),
+        (data.replace(bytes.fromhex("41113043"), bytes.fromhex("41111043")), "frames|checksum"),
+    )
+    for file, said in cases:
+        with pytest.raises(DamagedBitstream, match=said):
+            read_configuration(file, "LFE5U-85F")
+    with pytest.raises(DamagedBitstream, match="for the chip LFE5U-85F, not for LFE5U-45F"):
+        read_configuration(data, "LFE5U-45F")
+
+
+def used_bits(tiles: ChipTiles) -> Iterator[tuple[str, Tile, int]]:
+    """Kind of setting, tile and bit, of every set bit that a setting explains, and of the tables that are in use."""
+    for tile in tiles:
+        explained = tile.explained
+        while explained:
+            bit = explained.bit_length() - 1
+            explained ^= 1 << bit
+            setting = tile.kind.setting_of(bit)
+            kind = (
+                "routing"
+                if setting.startswith("the source")
+                else "table"
+                if setting.endswith("INIT")
+                else setting.split(".")[0].rstrip("0123456789ABCD_")
+            )
+            yield kind, tile, bit
+
+
+def random_flips(bits: Bits, count: int, seed: int) -> Iterator[tuple[Tile, int]]:
+    """Draw used bits: of each kind in turn."""
+    assert not bits.unpacked.problems
+    kinds: dict[str, list[tuple[Tile, int]]] = defaultdict(list)
+    for kind, tile, bit in used_bits(bits.tiles):
+        kinds[kind].append((tile, bit))
+    draw = np.random.default_rng(seed)
+    names = sorted(kinds)
+    for k in range(count):
+        of_kind = kinds[names[k % len(names)]]
+        yield of_kind[draw.integers(len(of_kind))]
+
+
+def test_random_bits_are_refused_or_change_no_cell(bench: Bench) -> None:
+    for tile, bit in random_flips(bench.bits, 8, seed=1):
+        flipped = bench.bits.turned(tile, 1 << bit)
+        found = bench.compare(flipped)
+        same = flipped.unpacked.netlist.cells == bench.bits.unpacked.netlist.cells
+        assert same or not found.agrees, (tile.name, tile.kind.bit_name(bit), tile.kind.setting_of(bit))
