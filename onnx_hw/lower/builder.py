@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +18,7 @@ from onnx_hw.messages.errors import Problem
 from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Node
+from onnx_hw.ops.tensor import Tensor
 
 INTEGER_TYPES = {f"{sign}int{bits}": Int(bits, signed=not sign) for bits in (2, 4, 8, 16) for sign in ("", "u")}
 """Integer types of the ONNX element types that a stream can carry."""
@@ -49,6 +51,8 @@ class Builder(NetworkBuilder):
         snapped: ONNX values of real numbers whose integers the model does not name.
         problems: problems of the model, to be reported to the user.
         exact: names of values that their readers take without a quantizer, as sums and products of any width.
+        states: types of the integers of the states that loops over time delay, by ONNX name; empty where not known.
+        open_loops: ONNX name of the state that a hardware tensor delays, by the name of the tensor.
     """
 
     constants: dict[str, QuantizedConstant] = field(default_factory=dict)
@@ -56,6 +60,8 @@ class Builder(NetworkBuilder):
     snapped: set[str] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
     exact: frozenset[str] = frozenset()
+    states: Mapping[str, Tensor] = field(default_factory=dict)
+    open_loops: dict[str, str] = field(default_factory=dict)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an ONNX value; raise ``Obstacle`` where it is not known."""

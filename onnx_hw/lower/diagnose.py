@@ -63,6 +63,15 @@ class Diagnosis:
             message += f": {self.obstacles[_key(cause)].message}"
         return Problem("nothing-in-hardware", message, _where(cause) if cause else "", QUANTIZE_ALL_HINT, "capability")
 
+    def problems_of_states(self, obstacle: Obstacle, states: Iterable[str]) -> list[Problem]:
+        """Return the problems that keep states of loops over time out of hardware: the causes, or the obstacle."""
+        makers = [self.producers[name] for name in states if name in self.producers]
+        causes = {_key(cause): (cause, maker) for maker in makers for cause in self._causes(maker)}
+        if causes:
+            return [self._problem(cause, maker) for cause, maker in causes.values()]
+        where = _where(makers[0]) if makers else ""
+        return [Problem(obstacle.code, obstacle.message, where, obstacle.hint, "capability")]
+
     def _problem(self, cause: Node, product: Node) -> Problem:
         """Return the problem that a node could not be lowered and that a product depends on it, or is that node."""
         obstacle = self.obstacles[_key(cause)]

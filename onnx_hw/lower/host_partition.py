@@ -44,14 +44,17 @@ def head_nodes(graph: Graph, before: Sequence[Node], entering: Iterable[str], ta
 
 
 def hardware_nodes(nodes: Sequence[NetworkNode], tensors: Iterable[str]) -> list[NetworkNode]:
-    """Return the nodes that some tensors depend on, in the topological order of ``nodes``."""
+    """Return the nodes that some tensors depend on, over loops, too, in the order of ``nodes``."""
     needed = set(tensors)
-    kept: list[NetworkNode] = []
-    for node in reversed(nodes):
-        if needed & set(node.outputs):
-            kept.append(node)
-            needed |= set(node.inputs)
-    return kept[::-1]
+    while True:
+        kept: list[NetworkNode] = []
+        before = set(needed)
+        for node in reversed(nodes):
+            if needed & set(node.outputs):
+                kept.append(node)
+                needed |= set(node.inputs)
+        if needed == before:
+            return kept[::-1]
 
 
 def host_parts(model: Model, head: Sequence[Node], tail: Sequence[Node], entering: Sequence[str]) -> HostParts:

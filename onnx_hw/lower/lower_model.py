@@ -7,7 +7,7 @@ tail. A product must not be in head or tail: that, and every other obstacle, is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -28,6 +28,7 @@ from onnx_hw.lower.layout.stream_layout import MAX_ELEMENTS, elements_of
 from onnx_hw.lower.obstacle import Obstacle, not_built
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.lower.ops.materialize_pending import lower
+from onnx_hw.lower.ops.previous_step import close_loops
 from onnx_hw.lower.ops.qdq import made_on_host
 from onnx_hw.lower.ops.qonnx import enter_snapped
 from onnx_hw.lower.provenance import provenance_of
@@ -41,6 +42,10 @@ from onnx_hw.onnx.graph.fresh_name import unused_name
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
+from onnx_hw.ops.tensor import Tensor
+
+MAX_WALKS = 70
+"""Greatest number of walks: the bounds of a state that a loop delays follow from those that the walk before found."""
 
 
 def import_model(model: Model) -> Network:
@@ -63,11 +68,17 @@ def lower_prepared(model: Model, exact: Collection[str] = (), *, split_functions
     Raises:
         UserError: some nodes cannot be lowered; it lists every obstacle, with the names of the nodes.
     """
-    walk = LoweringState(model.graph, exact)
-    walk.builder.splits_functions = split_functions
-    for node in model.graph.nodes:
-        walk.visit(node)
-    return walk.finish(model)
+    states: Mapping[str, Tensor] = {}
+    for _ in range(MAX_WALKS):
+        walk = LoweringState(model.graph, exact)
+        walk.builder.splits_functions = split_functions
+        walk.builder.states = states
+        for node in model.graph.nodes:
+            walk.visit(node)
+        states = walk.close_loops()
+        if states == walk.builder.states:
+            return walk.finish(model)
+    raise AssertionError("the bounds of a state only become narrower, and soon stay")
 
 
 class LoweringState:
@@ -242,6 +253,14 @@ class LoweringState:
         self.tail.append(node)
         self.diagnosis.keep_out(node, obstacle)
         self.dry_run.add_stand_ins(node)
+
+    def close_loops(self) -> dict[str, Tensor]:
+        """Connect the loops over time; return the types of their states, by name, empty where there are problems."""
+        try:
+            return close_loops(self.builder)
+        except Obstacle as obstacle:
+            self.builder.problems += self.diagnosis.problems_of_states(obstacle, self.builder.open_loops.values())
+            return dict(self.builder.states)
 
     # ---- end of the walk ------------------------------------------------------------------------------------
 

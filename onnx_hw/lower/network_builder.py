@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -30,6 +31,7 @@ from onnx_hw.lower.layout.stream_layout import (
 )
 from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.quantizers import Quantizer
+from onnx_hw.onnx.graph.loops import is_delay
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.rearrange import Rearrange
@@ -262,6 +264,11 @@ class NetworkBuilder:
     approximate: dict[str, float] = field(default_factory=dict)
     splits_functions: bool = False
 
+    @cached_property
+    def has_loops(self) -> bool:
+        """Whether the graph has loops over time: a step is a row of a tensor in hardware."""
+        return any(map(is_delay, self.graph.nodes))
+
     def obstacle(self, node: Node, k: int = 0) -> Obstacle:
         """Return the obstacle that input ``k`` is not of the kind that a node needs."""
         name = node.inputs[k]
@@ -431,7 +438,8 @@ class NetworkBuilder:
         rows = value.where.size // channels
         tensor = self.tensors.get(value.tensor)
         fits = tensor is not None and tensor.pixels == rows
-        shape = tensor.shape if tensor is not None and fits else (1, rows, channels)
+        free = (rows, 1, channels) if self.has_loops else (1, rows, channels)
+        shape = tensor.shape if tensor is not None and fits else free
         return self.request_layout(value, Layout(shape, np.arange(value.where.size)), node)
 
     def boundary(self, value: StreamValue, onnx_name: str, dtype: np.dtype) -> Boundary:

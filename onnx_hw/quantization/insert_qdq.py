@@ -28,6 +28,7 @@ from onnx_hw.messages.errors import user_error
 from onnx_hw.onnx.evaluate.fold_constants import drop_unneeded
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.graph_editor import Additions
+from onnx_hw.onnx.graph.loops import delayed_value, is_delay
 from onnx_hw.onnx.graph.model import Model, Node, Value
 from onnx_hw.onnx.operators.facts import Effect, Weights
 from onnx_hw.onnx.operators.registry import facts_of, node_location
@@ -99,6 +100,7 @@ def insert_quantization(
             for name in results:
                 if name in points:
                     renamed[name] = rewriter.data(nodes, name, name, ranges.get(name))
+    nodes = rewriter.with_states(nodes)
     newest = max((node.version for node in nodes if not node.domain), default=VERSION)
     opsets = {**model.opsets, "": max(newest, model.opsets.get("", VERSION))}
     return drop_unneeded(replace(model, graph=added.graph(nodes), opsets=opsets))
@@ -109,6 +111,7 @@ class _Rewriter:
 
     def __init__(self, added: Additions, scheme: Scheme, known: IntegerDecisions) -> None:
         self.added, self.scheme, self.known = added, scheme, known
+        self.stored: dict[str, tuple[str, Grid]] = {}  # integers of each value, and their grid
 
     def data(self, nodes: list[Node], source: str, name: str, span: Range | None, result: str = "") -> str:
         """Quantize and dequantize a value, and return the name of the dequantized one.
@@ -128,18 +131,47 @@ class _Rewriter:
         )
         result = result or self.added.value(f"{name}/dequantized", self.added.values[source])
         nodes.append(Node(stored, "QuantizeLinear", "", version, (source, scale_name, zero_name), (stored,)))
+        self.stored[name] = stored, grid
+        self._dequantize(nodes, name, stored, (scale_name, zero_name), grid, result)
+        return result
+
+    def _dequantize(
+        self, nodes: list[Node], name: str, stored: str, scales: tuple[str, str], grid: Grid, result: str
+    ) -> None:
+        """Dequantize integers of a value's grid."""
         (step,) = grid.step
+        scale_name, zero_name = scales
+        version = _storage_type(grid)[1]
         if Fraction(float(np.float32(float(step)))) == step:
             nodes.append(Node("", "DequantizeLinear", "", version, (stored, scale_name, zero_name), (result,)))
-            return result
+            return
         over, under = (
             self.added.constant(f"{name}/{what}", np.array(number, dtype=np.float32), "float")
             for what, number in (("numerator", step.numerator), ("denominator", step.denominator))
         )
-        times = self.added.value(f"{name}/times", self.added.values[source])
+        times = self.added.value(f"{name}/times", self.added.values[result])
         nodes.append(Node("", "DequantizeLinear", "", version, (stored, over, zero_name), (times,)))
         nodes.append(Node("", "Div", "", VERSION, (times, under), (result,)))
-        return result
+
+    def with_states(self, nodes: list[Node]) -> list[Node]:
+        """Return the nodes with delays of integers, dequantized, in place of those of values that have integers."""
+        changed: list[Node] = []
+        for node in nodes:
+            known = self.stored.get(delayed_value(node)) if is_delay(node) else None
+            if known is None:
+                changed.append(node)
+                continue
+            (initial,), (result,), (of, grid) = node.inputs, node.outputs, known
+            element_type, _ = _storage_type(grid)
+            integers = grid.integers(self.added.constants[initial]).astype(BY_NAME[element_type].dtype)
+            first = self.added.constant(f"{result}/initial", integers, element_type)
+            stored = self.added.value(
+                f"{result}/{element_type}", replace(self.added.values[result], element_type=element_type)
+            )
+            attributes = {**node.attributes, "of": of}
+            changed.append(replace(node, inputs=(first,), outputs=(stored,), attributes=attributes))
+            self._dequantize(changed, result, stored, self._scales(result, grid, element_type), grid, result)
+        return changed
 
     def _clipped(self, nodes: list[Node], source: str, name: str, grid: Grid) -> str:
         """Clip a value to the least and the greatest number of a grid; return the name of the result."""

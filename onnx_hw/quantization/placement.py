@@ -12,6 +12,7 @@ QuantizeLinear and a DequantizeLinear behind each of them. They are:
 * Every function of such integers that leads to a product, however many nodes compute it (x · Sigmoid(x) are two): it
   becomes one table. A function that only leads to an output stays on the host, in floats.
 * The data and the result of a Softmax or a normalization that leads to a product.
+* Every state that a loop over time delays; the delayed state has the integers of the state.
 * Nothing else: a maximum or a data movement keeps integers and scale; so does a positive factor. Nothing either of
   what follows from an operator that never becomes hardware: the host computes it in floats.
 
@@ -30,6 +31,7 @@ from onnx_hw.lower.ops import lowering_of
 from onnx_hw.onnx.canonicalize.cast_to_float32 import OTHER_FLOATS
 from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import readers_of
+from onnx_hw.onnx.graph.loops import delayed_values, is_delay
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import evaluate
@@ -117,6 +119,7 @@ class _Choice:
         stored = [node for node in graph.nodes if _is_stored_constant(node, graph.constants)]
         self.constants = {**graph.constants, **evaluate(graph, {}, [node.outputs[0] for node in stored])}
         self.outputs = {value.name for value in graph.outputs}
+        self.states = delayed_values(nodes)
         self.readers = readers_of(nodes)
         self.values = graph.values
         entering = self._before(nodes, lambda node: self._sums(node) or self._adds_tensors(node))
@@ -140,15 +143,21 @@ class _Choice:
 
     @staticmethod
     def _before(nodes: Sequence[Node], chosen: Callable[[Node], bool]) -> set[str]:
-        """Return the values that a chosen node depends on."""
+        """Return the values that a chosen node depends on, over steps of time, too."""
         dependencies: set[str] = set()
-        for node in reversed(nodes):
-            if chosen(node) or any(name in dependencies for name in node.outputs):
-                dependencies.update(node.inputs)
-        return dependencies
+        while True:
+            for node in reversed(nodes):
+                if chosen(node) or any(name in dependencies for name in node.outputs):
+                    dependencies.update(node.inputs)
+            states = delayed_values(node for node in nodes if not dependencies.isdisjoint(node.outputs))
+            if states <= dependencies:
+                return dependencies
+            dependencies |= states
 
     def _visit(self, node: Node) -> None:
         data = [name for name in node.inputs if name and name not in self.constants]
+        if is_delay(node):
+            self.integers.update(node.outputs)
         if not data:
             return
         (result, *_) = node.outputs
@@ -203,7 +212,7 @@ class _Choice:
     def _goes_on(self, name: str, root: str) -> bool:
         """Say whether all readers of a function compute functions of the same integers."""
         readers = self.readers.get(name, [])
-        return name not in self.outputs and all(
+        return name not in self.outputs | self.states and all(
             _is_elementwise(reader)
             and all(
                 not other or other in self.constants or other in (name, root) or self.root_of.get(other) == root
@@ -215,7 +224,7 @@ class _Choice:
     def _end_of_chain(self, name: str, absorbed: frozenset[Effect]) -> None:
         """Choose a value, or one that is made of it by nodes that are absorbed."""
         bounded = False
-        while name not in self.outputs:
+        while name not in self.outputs | self.states:
             following = self.readers.get(name, [])
             if len(following) != 1:
                 break

@@ -26,6 +26,7 @@ from onnx_hw.quantization.decisions import IntegerDecisions, QuantError
 from onnx_hw.quantization.exact_values import check_exact_values, exact_groups, exact_sources
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.insert_qdq import insert_quantization
+from onnx_hw.quantization.loop_grids import loop_grids
 from onnx_hw.quantization.mixed_precision.cost import estimate_costs, multiplies_values, widest_operands
 from onnx_hw.quantization.mixed_precision.logits import find_logits
 from onnx_hw.quantization.mixed_precision.search import WIDTHS, ChosenWidths, WidthSearch
@@ -172,8 +173,9 @@ def _widths(
 def _quantized(model: Model, ranges: RangeSource, scheme: Scheme) -> Model:
     head, points = _points(model, scheme)
     scheme = replace(scheme, exact=frozenset())  # their sums need steps that samples choose
-    known = IntegerDecisions(scaled_feature_grids(model.graph, points, scheme))
-    return _inserted(model, points, ranges(model, points), head, scheme, known)
+    spans, grids = ranges(model, points), scaled_feature_grids(model.graph, points, scheme)
+    known = IntegerDecisions(grids | loop_grids(model.graph, points, spans, scheme))
+    return _inserted(model, points, spans, head, scheme, known)
 
 
 def _points(model: Model, scheme: Scheme) -> tuple[Collection[str], Collection[str]]:

@@ -14,21 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.onnx.graph.dependencies import readers_of
+from onnx_hw.onnx.graph.loops import TimeLoop, delayed_value, is_delay, loops_of
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.evaluate import computed_in_steps
 from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.onnx.operators.run_loop import ComputeStep
 from onnx_hw.quantization.biases import BiasTerm
 from onnx_hw.quantization.decisions import IntegerDecisions, QuantError, StoredTerm, StoredWeights
 from onnx_hw.quantization.dequantize import dequantize, fake_quantize, representable_range
 from onnx_hw.quantization.exact_values import exact_groups, exact_sources
 from onnx_hw.quantization.gptq_rounding import ColumnStatistics, fit_to_floats, gptq_round, search_scales
 from onnx_hw.quantization.im2col import im2col, is_matrix_product, matrix_to_weights, rows_of, weight_matrix
+from onnx_hw.quantization.loop_grids import loop_grids
 from onnx_hw.quantization.mixed_precision.logits import find_logits
 from onnx_hw.quantization.mixed_precision.sensitivity import weighted_products
 from onnx_hw.quantization.ranges.batched_run import BatchedRun, Frame
@@ -111,6 +116,9 @@ class _Ranges:
                 self._choose_range(name, samples)
             samples.release(node)
         self._share_steps()
+        in_loops = loop_grids(self.graph, self.points, self.spans, self.scheme)
+        self.grids |= in_loops
+        self.chosen = {name: chosen for name, chosen in self.chosen.items() if name not in in_loops}
         return self.grids
 
     def _share_steps(self) -> None:
@@ -163,6 +171,7 @@ class _Weights:
         self.quantized: BatchedRun
         self.learned = 0  # samples; the hold-out samples are behind them
         self.judges = slice(0)
+        self.loops = {id(node): loop for loop in loops_of(graph.nodes).values() for node in (*loop.delays, *loop.nodes)}
 
     def of(self, frames: Sequence[Frame], held_out: Sequence[Frame]) -> IntegerDecisions:
         self.learned = len(frames)
@@ -172,23 +181,67 @@ class _Weights:
             self._quantize_value(value.name)
         for node in self.graph.nodes:
             self.exact.step(node)
+            if is_delay(node):
+                self._assume_state(node)
+                continue
             self._quantize_node(node)
             for name in node.outputs:
                 self._quantize_value(name)
             if facts_of(node).effect is Effect.KEEPS and node.inputs[0] in self.carried:
                 self.carried |= dict.fromkeys(node.outputs, self.carried[node.inputs[0]])
+            loop = self.loops.get(id(node))
+            done = [node] if loop is None else []
+            if loop is not None and node is loop.nodes[-1]:
+                self._close_loop(loop)
+                done = [*loop.delays, *loop.nodes]
             for samples in (self.exact, self.quantized):
-                samples.release(node)
+                for other in done:
+                    samples.release(other)
         return self.decisions
+
+    def _assume_state(self, node: Node) -> None:
+        """Assume that the state of the step before is the one in floats, rounded: its integers are not known yet."""
+        name, states = delayed_value(node), self.exact.states(node)
+        if name in self.grids:
+            states = [fake_quantize(self.grids[name], state) for state in states]
+            self.carried |= dict.fromkeys(node.outputs, self.grids[name])
+        self.quantized.delay(node, states)
+
+    def _close_loop(self, loop: TimeLoop) -> None:
+        """Run a loop whose integers are all chosen, so that what follows gets the states that its own steps make."""
+
+        def computing(node: Node) -> ComputeStep:
+            stored, place = self.decisions.weights.get(node.outputs[0]), facts_of(node).weights
+            known = {k: self._term(name) for k, name in enumerate(node.inputs) if name in self.decisions.terms}
+            if stored is not None and place is not None:
+                axis = place.axis_of_outputs(node, stored.integers.ndim)
+                known[place.at] = dequantize(stored.integers, stored.grid, axis)
+            compute_step = computed_in_steps(node)
+            return lambda inputs: compute_step([known.get(k, value) for k, value in enumerate(inputs)])
+
+        def rounded(name: str, value: Any, _: int) -> Any:
+            return fake_quantize(self.grids[name], value) if name in self.grids else value
+
+        for name, arrays in self.quantized.run_loop(loop, loop.results, computing, rounded).items():
+            for values, array in zip(self.quantized.values, arrays, strict=True):
+                values[name] = array
+            if name in self.grids or name in self.logits:
+                arrived = self.decisions.held[name].arrived if name in self.decisions.held else self._likeness(name)
+                self._record(name, arrived)
 
     def _quantize_value(self, name: str) -> None:
         if name not in self.grids and name not in self.logits:
             return
-        arrived, beyond = self._likeness(name), 0
-        held = arrived
+        arrived = self._likeness(name)
         if name in self.grids:
             for values in self.quantized.values:
                 values[name] = fake_quantize(self.grids[name], values[name])
+        self._record(name, arrived)
+
+    def _record(self, name: str, arrived: NoiseStatistics) -> None:
+        """Record the error of a value, which has its integers now; ``arrived`` is the one before."""
+        held, beyond = arrived, 0
+        if name in self.grids:
             low, high = map(np.float64, representable_range(self.grids[name]))  # wider than the floats of the data
             beyond = sum(int(((x < low) | (x > high)).sum()) for x in self.exact.of(name)[self.judges])
             held = self._likeness(name)

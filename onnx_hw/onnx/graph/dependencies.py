@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from onnx_hw.onnx.graph.loops import delayed_value, delayed_values
 from onnx_hw.onnx.graph.model import Graph, Node
 
 
@@ -34,20 +35,26 @@ def free_names(graph: Graph) -> set[str]:
 
 
 def needed_nodes(graph: Graph, values: Iterable[str]) -> list[Node]:
-    """Return the nodes that some values depend on, in the order of the graph."""
+    """Return the nodes that some values depend on, in the order of the graph; a delay depends on what it delays."""
     needed = set(values)
-    kept = []
-    for node in reversed(graph.nodes):
-        if not needed.isdisjoint(name for name in node.outputs if name):
-            kept.append(node)
-            needed |= names_read(node)
-    return kept[::-1]
+    while True:
+        kept = []
+        for node in reversed(graph.nodes):
+            if not needed.isdisjoint(name for name in node.outputs if name):
+                kept.append(node)
+                needed |= names_read(node)
+        delayed = delayed_values(kept)
+        if delayed <= needed:
+            return kept[::-1]
+        needed |= delayed
 
 
 def readers_of(nodes: Sequence[Node]) -> Mapping[str, Sequence[Node]]:
-    """Return the nodes that read each value, by the value's name."""
+    """Return the nodes that read each value, by the value's name; a delay reads what it delays, too."""
     readers: dict[str, list[Node]] = {}
     for node in nodes:
         for name in node.inputs:
             readers.setdefault(name, []).append(node)
+        if delayed := delayed_value(node):
+            readers.setdefault(delayed, []).append(node)
     return readers

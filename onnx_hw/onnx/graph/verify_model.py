@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onnx_hw.messages.invariants import Fault
-from onnx_hw.onnx.graph.dependencies import names_read
+from onnx_hw.onnx.graph.dependencies import names_read, needed_nodes
+from onnx_hw.onnx.graph.loops import delayed_value
 from onnx_hw.onnx.graph.model import Model
 
 
@@ -24,6 +25,9 @@ def faults_of_model(model: Model) -> Iterator[Fault]:
                 yield Fault(f"a value must be made once; {known[name]} makes it, too", node.label, name)
             elif name:
                 known[name] = f"`{node.label}`"
+    for node in graph.nodes:
+        if (name := delayed_value(node)) and name not in known:
+            yield Fault("what a node delays must be there: nothing makes it", node.label, name)
     for value in graph.outputs:
         if value.name not in known:
             yield Fault("what the graph returns must be there: nothing makes it", tensor=value.name)
@@ -50,8 +54,9 @@ def faults_of_folded(model: Model) -> Iterator[Fault]:
     yield from faults_of_typed(model)
     graph = model.graph
     needed = {value.name for value in graph.outputs}
+    kept = {id(node) for node in needed_nodes(graph, needed)}
     for node in reversed(graph.nodes):
-        if needed.isdisjoint(node.outputs):
+        if id(node) not in kept:
             yield Fault("what no output needs must be left out", node.label)
         needed |= names_read(node)
         for name in node.outputs:

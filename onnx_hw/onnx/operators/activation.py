@@ -42,13 +42,13 @@ def Clip_1(x: Array, *, max: float | None = None, min: float | None = None) -> A
     return x if max is None else np.minimum(x, x.dtype.type(max))
 
 
-@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
+@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS, within=(0, 1)))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Sigmoid(x: Array) -> Array:
     return sigmoid(widen(x)).astype(x.dtype, copy=False)
 
 
-@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
+@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS, within=(-1, 1)))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Tanh(x: Array) -> Array:
     return np.tanh(x)
@@ -107,7 +107,7 @@ def Celu(x: Array, *, alpha: float = 1.0) -> Array:
     return np.where(x < 0, np.expm1(np.minimum(x, x.dtype.type(0)) / scale) * scale, x)
 
 
-@operator(since=(6, 22), types=like_first, facts=Facts(Effect.BENDS))
+@operator(since=(6, 22), types=like_first, facts=Facts(Effect.BENDS, within=(0, 1)))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def HardSigmoid(x: Array, *, alpha: float = 0.20000000298023224, beta: float = 0.5) -> Array:
     one = x.dtype.type
@@ -124,7 +124,7 @@ def Softplus(x: Array) -> Array:
     return np.logaddexp(x, x.dtype.type(0))
 
 
-@operator(since=(1, 22), types=like_first, facts=Facts(Effect.BENDS))
+@operator(since=(1, 22), types=like_first, facts=Facts(Effect.BENDS, within=(-1, 1)))
 def Softsign(x: Array) -> Array:
     return x / (x.dtype.type(1) + np.abs(x))
 

@@ -9,10 +9,12 @@ import numpy as np
 
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.onnx.graph.dependencies import names_read, needed_nodes
+from onnx_hw.onnx.graph.loops import TimeLoop, delayed_value, delayed_values, is_delay, loops_of, loops_together
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators.allowance import STEPS_PER_CALL, Allowance, CostExceeded, bytes_of, hold, limited
 from onnx_hw.onnx.operators.dtypes import Array, to_compute_dtype
 from onnx_hw.onnx.operators.registry import Call, OnnxOperator, node_location, operator_of
+from onnx_hw.onnx.operators.run_loop import ComputeStep, delayed, run_loop
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
 COST_CODE = "too-much-to-compute"
@@ -57,13 +59,16 @@ def evaluate(
         KeyError: the graph has no value of that name.
     """
     nodes = needed_nodes(graph, targets)
+    loops = loops_of(nodes)
+    if loops:
+        nodes = loops_together(nodes)
     allowance = allowance or Allowance()
     replaced = instead or {}
     values: dict[str, Any] = {**(outer or {}), **tagged_constants(graph), **feeds}
     if observe is not None:
         for name, value in feeds.items():
             observe(name, value)
-    read_by = [names_read(node) for node in nodes]
+    read_by = [names_read(node) | ({delayed_value(node)} if is_delay(node) else set()) for node in nodes]
     last = {name: number for number, names in enumerate(read_by) for name in names}
     last |= dict.fromkeys(targets, len(nodes))
     held: dict[str, int] = {}
@@ -76,8 +81,19 @@ def evaluate(
         inner = evaluate(subgraph, dict(zip(names, inputs, strict=True)), results, outer=values, allowance=allowance)
         return [inner[name] for name in results]
 
+    def run_node(node: Node, inputs: Sequence[Any]) -> list[Any]:
+        return compute(node, inputs, run_graph, allowance)
+
+    ran: dict[str, Array] = {}
     for number, node in enumerate(nodes):
-        results = compute(node, [values[name] if name else None for name in node.inputs], run_graph, allowance)
+        if is_delay(node):
+            of = delayed_value(node)
+            if of not in replaced and of not in values and of not in ran:
+                ran |= _run(loops[node.outputs[0]], values, replaced, lambda node: computed_in_steps(node, run_node))
+            whole = next(known[of] for known in (replaced, values, ran) if of in known)
+            results = [delayed(values[node.inputs[0]], whole, node.attributes["axis"])]
+        else:
+            results = run_node(node, [values[name] if name else None for name in node.inputs])
         for name, value in zip(node.outputs, results, strict=True):
             if name:
                 if observe is not None:
@@ -96,6 +112,45 @@ def evaluate(
             raise cost_error(node, reason) from reason
     allowance.take(-sum(held.values()))
     return {name: values[name] for name in targets}
+
+
+def _run(
+    loop: TimeLoop,
+    values: Mapping[str, Any],
+    replaced: Mapping[str, Any],
+    computing: Callable[[Node], ComputeStep],
+) -> dict[str, Array]:
+    """Run a loop; return what it delays, by name. Replaced values are what the other nodes get, step by step."""
+
+    def of_step(name: str, value: Any, step: int) -> Any:
+        return np.take(replaced[name], [step], loop.axis) if name in replaced else value
+
+    return run_loop(loop, values.__getitem__, computing, sorted(delayed_values(loop.delays)), of_step)
+
+
+def computed_in_steps(
+    node: Node, compute_node: Callable[[Node, Sequence[Any]], Sequence[Any]] | None = None
+) -> ComputeStep:
+    """Return a function that computes a node of a loop over time, again and again with inputs of the same types.
+
+    Args:
+        compute_node: function that computes the node the first time, and checks it; ``compute`` by default. A node with
+            subgraphs is always computed by it.
+    """
+    operator, first = operator_of(node), compute_node or compute
+    arguments, count = operator.bind(node), len(node.outputs)
+    checked = False
+
+    def in_step(inputs: Sequence[Any]) -> Sequence[Any]:
+        nonlocal checked
+        if operator.takes_call or not checked:
+            checked = True
+            return first(node, inputs)
+        with np.errstate(all="ignore"):
+            result = operator.function(*inputs, **arguments)
+        return list(result)[:count] if isinstance(result, tuple) else [np.asarray(result)]
+
+    return in_step
 
 
 def _no_subgraphs(*_: Any) -> list[Any]:

@@ -136,6 +136,7 @@ class Facts:
         shape_at: the input that may state the lengths of the result's axes.
         random: whether equal inputs give other results each time.
         chooses_scale: whether it rounds to integers whose scale each input chooses anew.
+        within: the least and the greatest number that a function comes near to or gives; None without both.
     """
 
     effect: Effect | None = None
@@ -151,6 +152,7 @@ class Facts:
     shape_at: int | None = None
     random: bool = False
     chooses_scale: bool = False
+    within: tuple[int, int] | None = None
 
     @property
     def takes_integers(self) -> bool:

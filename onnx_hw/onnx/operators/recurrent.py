@@ -24,25 +24,77 @@ from onnx_hw.onnx.operators.tensor_type import TensorType, Types, must_have_axes
 Activation = Callable[[Array], Array]
 
 
-def _activations(alpha: float | None, beta: float | None) -> dict[str, Activation]:
-    """Return every activation that the specification names, by its name in lower case."""
+DEFAULT_ALPHAS = {
+    "affine": 1.0, "leakyrelu": 0.01, "thresholdedrelu": 1.0, "scaledtanh": 1.0, "hardsigmoid": 0.2, "elu": 1.0,
+}  # fmt: skip
+"""Default of alpha by the activation that has it, in lower case."""
 
-    def either(value: float | None, default: float) -> float:
-        return default if value is None else value
+DEFAULT_BETAS = {"affine": 0.0, "scaledtanh": 1.0, "hardsigmoid": 0.5}
+"""Default of beta by the activation that has it, in lower case."""
 
-    return {
-        "relu": lambda x: np.maximum(x, 0),
-        "tanh": np.tanh,
-        "sigmoid": sigmoid,
-        "affine": lambda x: either(alpha, 1.0) * x + either(beta, 0.0),
-        "leakyrelu": lambda x: np.where(x < 0, either(alpha, 0.01) * x, x),
-        "thresholdedrelu": lambda x: np.where(x > either(alpha, 1.0), x, 0),
-        "scaledtanh": lambda x: either(alpha, 1.0) * np.tanh(either(beta, 1.0) * x),
-        "hardsigmoid": lambda x: np.clip(either(alpha, 0.2) * x + either(beta, 0.5), 0, 1),
-        "elu": lambda x: np.where(x < 0, either(alpha, 1.0) * np.expm1(np.minimum(x, 0)), x),
-        "softsign": lambda x: x / (1 + np.abs(x)),
-        "softplus": lambda x: np.logaddexp(x, 0),
-    }
+
+@dataclass(frozen=True)
+class ActivationChoice:
+    """Activation with its parameters; ``name`` is in lower case."""
+
+    name: str
+    alpha: float
+    beta: float
+
+    @property
+    def function(self) -> Activation | None:
+        """Function of an array; None for a name that the specification does not have."""
+        alpha, beta = self.alpha, self.beta
+        functions: dict[str, Activation] = {
+            "relu": lambda x: np.maximum(x, 0),
+            "tanh": np.tanh,
+            "sigmoid": sigmoid,
+            "affine": lambda x: alpha * x + beta,
+            "leakyrelu": lambda x: np.where(x < 0, alpha * x, x),
+            "thresholdedrelu": lambda x: np.where(x > alpha, x, 0),
+            "scaledtanh": lambda x: alpha * np.tanh(beta * x),
+            "hardsigmoid": lambda x: np.clip(alpha * x + beta, 0, 1),
+            "elu": lambda x: np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x),
+            "softsign": lambda x: x / (1 + np.abs(x)),
+            "softplus": lambda x: np.logaddexp(x, 0),
+        }
+        return functions.get(self.name)
+
+
+def chosen_activations(
+    names: Sequence[str], alphas: Sequence[float] | None, betas: Sequence[float] | None
+) -> list[ActivationChoice]:
+    """Return the activations of these names; those that have parameters take one after the other from the lists.
+
+    Raises:
+        ValueError: the specification has no such activation.
+    """
+    left_alphas, left_betas = list(alphas or ()), list(betas or ())
+    choices = []
+    for name in (name.lower() for name in names):
+        alpha = left_alphas.pop(0) if name in DEFAULT_ALPHAS and left_alphas else DEFAULT_ALPHAS.get(name, 0.0)
+        beta = left_betas.pop(0) if name in DEFAULT_BETAS and left_betas else DEFAULT_BETAS.get(name, 0.0)
+        choices.append(ActivationChoice(name, alpha, beta))
+        if choices[-1].function is None:
+            raise ValueError(f"an activation must be one that ONNX names, such as Tanh or Sigmoid, not {name}")
+    return choices
+
+
+DEFAULT_ACTIVATIONS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+"""Names of the activations of a direction where a node names none, by operator."""
+
+
+def direction_count(node: Node) -> int:
+    """Return the number of directions of a node."""
+    return 2 if node.attributes.get("direction", "forward") == "bidirectional" else 1
+
+
+def activations_of(node: Node) -> list[list[ActivationChoice]]:
+    """Return the activations of a node, for each direction."""
+    defaults, directions = DEFAULT_ACTIVATIONS[node.op_type], direction_count(node)
+    names = list(node.attributes.get("activations") or defaults * directions)[: len(defaults) * directions]
+    choices = chosen_activations(names, node.attributes.get("activation_alpha"), node.attributes.get("activation_beta"))
+    return [choices[k * len(defaults) : (k + 1) * len(defaults)] for k in range(directions)]
 
 
 @dataclass(frozen=True)
@@ -91,20 +143,8 @@ class Recurrence:
         names = list(activations or list(defaults) * directions)[: directions * len(defaults)]
         if len(names) != directions * len(defaults):
             raise ValueError(f"activations must name {directions * len(defaults)} functions, not {len(names)}")
-        left_alphas, left_betas = list(activation_alpha or ()), list(activation_beta or ())
-        functions = []
-        for name in names:
-            takes_alpha = name.lower() in (
-                "affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu",
-            )  # fmt: skip
-            takes_beta = name.lower() in ("affine", "scaledtanh", "hardsigmoid")
-            functions_by_name = _activations(
-                left_alphas.pop(0) if takes_alpha and left_alphas else None,
-                left_betas.pop(0) if takes_beta and left_betas else None,
-            )
-            if name.lower() not in functions_by_name:
-                raise ValueError(f"an activation must be one of {', '.join(functions_by_name)}, not {name}")
-            functions.append(functions_by_name[name.lower()])
+        choices = chosen_activations(names, activation_alpha, activation_beta)
+        functions = [choice.function for choice in choices if choice.function is not None]
         each = len(defaults)
         return cls(
             direction, tuple(tuple(functions[k * each : (k + 1) * each]) for k in range(directions)), clip, layout
@@ -196,7 +236,7 @@ def RNN(
 ) -> tuple[Array, ...]:
     """Compute ``h = f(x W + h R + b)``."""
     hidden = r.shape[-1]
-    how = Recurrence.of(("Tanh",), hidden, activations=activations, **attributes)
+    how = Recurrence.of(DEFAULT_ACTIVATIONS["RNN"], hidden, activations=activations, **attributes)
 
     def step(share: Array, states: tuple[Array, ...], number: int) -> tuple[Array, ...]:
         (f,) = how.functions[number]
@@ -222,7 +262,7 @@ def GRU(
 ) -> tuple[Array, ...]:
     """Compute gates in the order z, r, h; with ``linear_before_reset`` r is applied after the matrix product."""
     n = r.shape[-1]
-    how = Recurrence.of(("Sigmoid", "Tanh"), n, **attributes)
+    how = Recurrence.of(DEFAULT_ACTIVATIONS["GRU"], n, **attributes)
     zeros = np.zeros((w.shape[0], 6 * n), x.dtype)
     bias = zeros if b is None else b
     inner = bias.copy()  # the recurrent bias of h goes with the product, not with the input's share
@@ -260,7 +300,7 @@ def LSTM(
 ) -> tuple[Array, ...]:
     """Compute gates in the order i, o, f, c; ``p`` are peephole weights of i, o, f; ``input_forget``: f is 1 - i."""
     n = r.shape[-1]
-    how = Recurrence.of(("Sigmoid", "Tanh", "Tanh"), n, **attributes)
+    how = Recurrence.of(DEFAULT_ACTIVATIONS["LSTM"], n, **attributes)
     peepholes = np.zeros((w.shape[0], 3 * n), x.dtype) if p is None else p
 
     def step(share: Array, states: tuple[Array, ...], number: int) -> tuple[Array, ...]:

@@ -19,6 +19,7 @@ from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.evaluate.check_inputs import check_feeds
 from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.loops import delayed_values
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import to_compute_dtype, to_model_dtype
@@ -116,7 +117,7 @@ class SegmentRun:
         """Return the nodes between known and wanted values, and the known values around them."""
         known = {**self.frame, **self.inner, **self.known}
         piece = _piece(self.graph, wanted, known)
-        near = {*wanted, *(name for node in piece.nodes for name in names_read(node))}
+        near = {*wanted, *(name for node in piece.nodes for name in names_read(node)), *delayed_values(piece.nodes)}
         return piece, {name: self._tagged(name, known[name]) for name in known.keys() & near}
 
     def is_exact(self, name: str) -> bool:

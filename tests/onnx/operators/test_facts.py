@@ -184,3 +184,14 @@ def test_facts_are_stated_once():
         @operator(since=1000, facts=Facts(Effect.KEEPS))
         def Relu(x):
             return x
+
+
+BOUNDED = [key for key in sorted(ROWS) if row(*key).within is not None]
+
+
+@pytest.mark.parametrize("key", BOUNDED, ids=".".join)
+def test_a_function_within_bounds_comes_near_to_both(key):
+    x = np.linspace(-4000, 4000, 100_001).astype(np.float32)
+    (result,) = compute(Node("", key[1], key[0], 13, ("x",), ("y",)), [x])
+    low, high = row(*key).within or (0, 0)
+    assert low <= result.min() < low + 0.001 and high - 0.001 < result.max() <= high

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME
 from onnx_hw.onnx.graph.graph_editor import Additions
+from onnx_hw.onnx.graph.loops import loops_together
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, to_model_dtype
 from onnx_hw.onnx.operators.evaluate import compute
@@ -72,7 +73,7 @@ class Composer:
         without = not any(is_product(node) or facts_of(node).effect is Effect.SUMS for node in graph.nodes)
         for node in graph.nodes:
             row = COMPOSITIONS.get(node.op_type) if not node.domain else None
-            if row is None or len([name for name in node.outputs if name]) != 1:
+            if row is None or (len([name for name in node.outputs if name]) != 1 and node.op_type not in OF_SEVERAL):
                 self.nodes.append(node)
                 continue
             composition, need = row
@@ -82,21 +83,24 @@ class Composer:
                 self._compose(node, composition)
             else:
                 self.nodes.append(node)
-        self.graph = self.added.graph(self.nodes)
+        self.graph = self.added.graph(loops_together(self.nodes))
 
     def _compose(self, node: Node, composition: Composition) -> None:
         before, self.node = len(self.nodes), node
         try:
-            result = composition(self, node)
+            made = composition(self, node)
         except NoComposition:
             self.nodes[before:] = [node]
             return
         self.is_changed = True
         last = self.nodes[-1] if len(self.nodes) > before else None
-        if last is not None and last.outputs == (result,):
+        if last is not None and last.outputs == (made,):
             self.nodes[-1] = replace(last, outputs=node.outputs)
         else:
-            self.nodes.append(Node("", "Identity", "", VERSION, (result,), node.outputs))
+            results = (made,) if isinstance(made, str) else made
+            for result, name in zip(results, node.outputs, strict=False):
+                if name:
+                    self.nodes.append(Node("", "Identity", "", VERSION, (result,), (name,)))
         self._indexed = min(self._indexed, before)
         for k in range(before, len(self.nodes)):  # messages name the node of the file
             self.nodes[k] = replace(self.nodes[k], where=node.where)
@@ -104,6 +108,11 @@ class Composer:
         products = [k for k in range(before, len(self.nodes)) if is_product(self.nodes[k])]
         for k in (same if len(same) == 1 else products)[:1]:
             self.nodes[k] = replace(self.nodes[k], name=node.label)
+
+    @property
+    def result(self) -> str:
+        """Name of the first result of the node."""
+        return next(name for name in self.node.outputs if name)
 
     # ---- facts about values ---------------------------------------------------------------------------------------
 
@@ -197,21 +206,21 @@ class Composer:
             element_type = BY_CODE[attributes["to"]].name
         elif effect is Effect.PICKS:
             element_type = "int64"
-        result = self.added.value(f"{self.node.outputs[0]}/{op_type.lower()}", Value("", element_type, None))
+        result = self.added.value(f"{self.result}/{op_type.lower()}", Value("", element_type, None))
         self.nodes.append(Node("", op_type, domain, version, inputs, (result,), attributes))
         return result
 
     def constant(self, array: Any, like: str = "") -> str:
         """Add a constant of the type of another value, by default the node's result; return its name."""
-        of = self.added.values.get(like or self.node.outputs[0])
+        of = self.added.values.get(like or self.result)
         self.require(of is not None and bool(of.element_type))
         assert of is not None
         stored = to_model_dtype(np.asarray(array).astype(dtype_of_name(of.element_type)))
-        return self.added.constant(f"{self.node.outputs[0]}/constant", stored, of.element_type)
+        return self.added.constant(f"{self.result}/constant", stored, of.element_type)
 
     def lengths(self, numbers: Sequence[int]) -> str:
         """Add a constant of int64, such as a shape or axes; return its name."""
-        return self.added.constant(f"{self.node.outputs[0]}/lengths", np.array(numbers, dtype=np.int64), "int64")
+        return self.added.constant(f"{self.result}/lengths", np.array(numbers, dtype=np.int64), "int64")
 
     def reshaped(self, name: str, shape: Sequence[int]) -> str:
         """Add a Reshape, unless the value of the graph has that shape."""
@@ -239,22 +248,34 @@ class Composer:
         return self.reshaped(self.add("Gather", whole, self.lengths(index.tolist()), axis=1), origin.shape)
 
 
-Composition = Callable[[Composer, Node], str]
-"""Function that adds the nodes of a composition and returns the name of the result."""
+Composition = Callable[[Composer, Node], str | tuple[str, ...]]
+"""Function that adds the nodes of a composition and returns the name of the result, or one for each result."""
 
 COMPOSITIONS: dict[str, tuple[Composition, Need]] = {}
 """Compositions by name of the operator, and where they are made."""
+
+OF_SEVERAL: set[str] = set()
+"""Names of the operators whose composition gives all of several results."""
 
 MEANINGS: dict[tuple[str, str], str] = {}
 """Description of the composition for the table of operators, by domain and name."""
 
 
-def composed(*operators: str, meaning: str, need: Need = Need.BETWEEN) -> Callable[[Composition], Composition]:
-    """Register the composition of operators; ``meaning`` describes its result for the table of operators."""
+C = TypeVar("C", bound=Composition)
 
-    def register(composition: Composition) -> Composition:
+
+def composed(*operators: str, meaning: str, need: Need = Need.BETWEEN, several: bool = False) -> Callable[[C], C]:
+    """Register the composition of operators.
+
+    Args:
+        meaning: description of its result for the table of operators.
+        several: whether it gives all results of an operator that may have several.
+    """
+
+    def register(composition: C) -> C:
         for op_type in operators:
             COMPOSITIONS[op_type] = composition, need
+            OF_SEVERAL.update((op_type,) if several else ())
             MEANINGS["", op_type] = meaning
         return composition
 
