@@ -91,7 +91,10 @@ def test_both_sources_of_a_build(folder: Path, tmp_path: Path, recwarn: pytest.W
         model, calibration=folder, inputs=arrays[:2], resize="crop", stop_after="quantize", out=tmp_path / "out"
     )
     assert build.network is not None and build.network.grids == grids
-    assert not [warned for warned in recwarn if "--resize" in str(warned.message)]
+    quantized = onnx_hw.quantize(model, folder, resize="crop")
+    build = onnx_hw.build(quantized, stop_after="quantize", out=tmp_path / "again")
+    assert build.network is not None and build.network.grids == grids
+    assert not [warned for warned in recwarn if "resize is for images" in str(warned.message)]
     with pytest.warns(UserWarning, match="resize is for images"):
         onnx_hw.quantize(model, arrays, resize="crop")
     with pytest.raises(UserError, match="one of stretch, crop, not 'shrink'"):
