@@ -95,6 +95,18 @@ def test_a_model_with_integers_of_its_own_needs_no_samples() -> None:
         onnx_hw.quantize(EXAMPLES / "digits" / "digits.onnx", bits=4)
 
 
+@pytest.mark.parametrize("cut_at", ["logits", ["logits"], ("logits",), "features, logits"])
+def test_a_part_of_a_model(cut_at: str | list[str]) -> None:
+    """One text is one name, or names with commas; the part computes what the whole model does up to there."""
+    part = onnx_hw.quantize(MODEL, IMAGES, cut_at=cut_at)
+    outputs = part(IMAGES)
+    assert list(outputs) == (["features", "logits"] if "," in cut_at else ["logits"])
+    (wanted,) = by_onnxruntime("logits")
+    np.testing.assert_allclose(outputs["logits"], wanted, atol=0.05)
+    with pytest.raises(onnx_hw.UserError, match="`cut_at` must be names of tensors"):
+        onnx_hw.quantize(MODEL, IMAGES, cut_at=[1])  # type: ignore[list-item]
+
+
 def test_fewer_bits_and_goals() -> None:
     narrow = onnx_hw.quantize(MODEL, IMAGES, bits={"weights": 3, "data": 4})
     assert "4 bits" in repr(narrow) and "image: float[1,1,4,4] → probabilities" in repr(narrow)
