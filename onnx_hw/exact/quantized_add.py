@@ -45,6 +45,35 @@ class WeightedSum:
     exact: Steps
 
 
+@dataclass(frozen=True, eq=False)
+class PairsByLevel:
+    """Pairs (a, b) in the order of their y: where there are more levels than pairs, these are fewer to compare.
+
+    Attributes:
+        a, b: (pairs,) int64.
+        starts: (levels that occur,) int64: first pair of each y.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Steps, a: np.ndarray) -> PairsByLevel:
+        """Return all pairs; ``rows`` has a step function of b for each a."""
+        b = np.arange(rows.first, rows.last + 1)[:, np.newaxis]
+        y = rows(np.broadcast_to(b, (len(b), len(a)))).reshape(-1)
+        order = np.argsort(y, kind="stable")
+        starts = np.flatnonzero(np.diff(y[order], prepend=y.min() - 1))
+        return cls(a[order % len(a)], b.reshape(-1)[order // len(a)], starts)
+
+    def are_ordered(self, j: int, k: int) -> bool:
+        """Return whether each pair has a greater j·a + k·b than each pair of a less y."""
+        sums = j * self.a + k * self.b
+        greatest = np.maximum.accumulate(np.maximum.reduceat(sums, self.starts))
+        return bool((greatest[:-1] < np.minimum.reduceat(sums, self.starts)[1:]).all())
+
+
 @lru_cache(maxsize=64)  # a model is checked, then built; a search takes a second or two
 def separate(
     slopes: tuple[Fraction, Fraction],
@@ -80,10 +109,15 @@ def separate(
         last=greatest,
     )
     sparse = slice(None, None, LEVEL_STRIDE)
+    pairs = PairsByLevel.of(rows, a) if rows.high - rows.low > LEVEL_STRIDE * (greatest - least) else None
     for j, k in _candidates(abs(slopes[1]) / slopes[0], 2 * max(last - first, greatest - least, 1)):
-        above, below = _sums(rows, a, j, k, sparse)
-        if not (below < above).all():
-            continue
+        if pairs is not None:
+            if not pairs.are_ordered(j, k):
+                continue
+        else:
+            above, below = _sums(rows, a, j, k, sparse)
+            if not (below < above).all():
+                continue
         above, below = _sums(rows, a, j, k)
         if (below < above).all():
             bottom, top = j * first + k * least, j * last + k * greatest
@@ -99,8 +133,8 @@ def _sums(rows: Steps, a: np.ndarray, j: int, k: int, levels: slice = slice(None
     base = (j * a)[:, np.newaxis]
     none = np.iinfo(np.int64)
     thresholds = rows.thresholds[:, levels]
-    above = np.where(rows.reached[:, levels], base + k * thresholds, none.max)
-    below = np.where(rows.missed[:, levels], base + k * (thresholds - 1), none.min)
+    above = np.where(thresholds <= rows.last, base + k * thresholds, none.max)
+    below = np.where(thresholds > rows.first, base + k * (thresholds - 1), none.min)
     return above.min(axis=0), below.max(axis=0)
 
 
