@@ -122,12 +122,13 @@ def recurrent_networks(draw: st.DrawFn, most_steps: int = 20) -> Network:
 
 @st.composite
 def unsized_designs(draw: st.DrawFn, most_steps: int = 20) -> Design:
-    """A cell in which every node has a folding of its own, with gearboxes, and without FIFOs."""
+    """A cell without FIFOs: every node has a folding of its own, with gearboxes, or all have one lane."""
     network = insert_forks(draw(recurrent_networks(most_steps)))
-    foldings = {}
+    foldings, narrow = {}, draw(st.booleans())
     for node in network.nodes:
         slowest = node.operator.cycles(node.operator.narrowest)
-        offered = list(node.operator.foldings(draw(st.integers(1, slowest)))) or [node.operator.narrowest]
+        offered = [] if narrow else list(node.operator.foldings(draw(st.integers(1, slowest))))
+        offered = offered or [node.operator.narrowest]
         foldings[node.name] = draw(st.sampled_from(offered))
     return Design(*insert_gearboxes(network, foldings), {})
 
