@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import prod
 from operator import mul
 
 import numpy as np
@@ -86,7 +87,10 @@ def function_of(builder: Builder, node: Node) -> FunctionValue:
 
     rises = len(sources) == 1 and first.rises and _is_monotonic(builder, node)
     pieces = _pieces(builder, node, first)
-    return FunctionValue(first.tensor, first.shape, first.where, numbers, pieces, partial=first.partial, rises=rises)
+    shape = builder.shape(node.outputs[0])
+    if prod(shape) != first.where.size:
+        shape = first.shape
+    return FunctionValue(first.tensor, shape, first.where, numbers, pieces, partial=first.partial, rises=rises)
 
 
 def share_integers(values: Sequence[StreamValue | None]) -> bool:

@@ -13,10 +13,14 @@ from onnx_hw.lower.obstacle import PER_PIXEL, Obstacle
 def per_channel(builder: NetworkBuilder, data: StreamValue, constant: np.ndarray) -> tuple[Fraction, ...]:
     """Return a constant that is broadcast to a value, as one entry or one per channel of the stream.
 
+    The constant may have more axes in front, of length 1.
+
     Raises:
         Obstacle: the constant differs between pixels, or cannot be broadcast to the shape of the value.
     """
     constant = np.asarray(constant, dtype=object)
+    while constant.ndim > len(data.shape) and constant.shape[0] == 1:
+        constant = constant[0]
     kinds: dict[Fraction, int] = {}  # exact numbers are compared once, before they are broadcast
     kind = np.array([kinds.setdefault(number, len(kinds)) for number in constant.reshape(-1)], dtype=np.int64)
     try:
