@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import onnx_hw
 from onnx_hw.messages.errors import ExitCode
 from onnx_hw.report.read import read_report
 from onnx_hw.runtime.progress import Silent
+from support.sample_report import FULL
 from support.tiny_float_model import IMAGES, tiny_float_model
 
 MODEL = tiny_float_model()
@@ -108,6 +110,22 @@ def test_a_program_that_is_missing_is_an_error_of_the_user(monkeypatch: pytest.M
     with pytest.raises(onnx_hw.UserError, match="yosys") as raised:
         onnx_hw.build(MODEL, calibration=IMAGES)
     assert raised.value.exit_code is ExitCode.TOOL_FAILED
+
+
+def test_a_clock_that_is_missed_is_an_error_with_what_to_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it was asked for; ``report.json`` stays, and its place is said."""
+    assert FULL.synthesis is not None
+    slow = replace(FULL, synthesis=replace(FULL.synthesis, fmax_mhz=71.2, target_mhz=80.0, timing_met=False))
+    for code in (ExitCode.OK, ExitCode.DOES_NOT_FIT):
+        made = onnx_hw.Build(Path("here"), slow, code)
+        monkeypatch.setattr("onnx_hw.api.build.build_in_folder", lambda options, progress, made=made: made)
+        if code is ExitCode.OK:
+            assert onnx_hw.build(MODEL, calibration=IMAGES) is made
+            continue
+        with pytest.raises(onnx_hw.UserError, match=r"must reach 80 MHz, and reaches 71\.2 MHz") as raised:
+            onnx_hw.build(MODEL, calibration=IMAGES, clock_mhz=80)
+        assert raised.value.exit_code is ExitCode.DOES_NOT_FIT and "clock_mhz=71" in str(raised.value)
+        assert str(Path("here", "report.json")) in str(raised.value)
 
 
 def test_progress_is_heard_or_printed(capsys: pytest.CaptureFixture[str]) -> None:

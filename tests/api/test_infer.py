@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import onnx_hw
+from onnx_hw.ir import golden
 from onnx_hw.messages.errors import ExitCode
 from support.tiny_float_model import IMAGES, tiny_float_model
 
@@ -61,6 +62,21 @@ def test_a_sample_of_several_frames(builds: dict[int, onnx_hw.Build], tmp_path: 
     assert outputs.labels is not None and len(outputs.labels) == 4
     with pytest.raises(onnx_hw.UserError, match=r"\[2,1,4,4\]"):
         onnx_hw.infer(builds[BATCH], IMAGES[0], port="sim")
+
+
+def test_outputs_that_differ_are_an_error(builds: dict[int, onnx_hw.Build], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here it is the integer network that is wrong, in the second of two frames."""
+    usual = golden.run
+
+    def wrong(*arguments: Any) -> dict[str, np.ndarray]:
+        outputs = usual(*arguments)
+        outputs["probabilities"][1] += 1
+        return outputs
+
+    monkeypatch.setattr(golden, "run", wrong)
+    with pytest.raises(onnx_hw.UserError, match="`probabilities` differs in 1 of 2 frames") as raised:
+        onnx_hw.infer(builds[1], IMAGES[:2], port="sim", check=True)
+    assert raised.value.exit_code is ExitCode.MISMATCH
 
 
 def test_samples_are_converted_with_a_note_or_refused(builds: dict[int, onnx_hw.Build]) -> None:
