@@ -79,13 +79,6 @@ def schedule_for_board(
     Raises:
         UserError: as ``schedule_network``.
     """
-    if network.loops:
-        raise user_error(
-            "recurrent-steps",
-            "a recurrent layer must compute one step per frame to have a schedule",
-            hint="export one step of the layer, with its state as an input and an output, and call it once per step",
-            stage="schedule",
-        )
     request = request or ScheduleRequest()
     multipliers, target = request.multipliers, DesignTarget(board, clock_of(board, request.clock_mhz))
     shell = shell_cells(network, board, target.clock_mhz)

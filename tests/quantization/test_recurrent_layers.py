@@ -18,6 +18,7 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.prove.model.compare import compare
 from onnx_hw.quantization.post_training import quantize_float_model, quantize_without_data
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
+from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.samples import one_frame
 from support.onnx_oracle import assert_circuit_agrees, by_onnxruntime
 from support.recurrent_models import RecurrentNode
@@ -137,3 +138,13 @@ def test_golden_is_the_model_in_integers(op_type: str, direction: str, tmp_path:
     assert sum(other.operator.feedback != () for other in quantized.network.nodes) == node.directions
     agreement = compare(quantized.model, quantized.network, frames, quantized.floats).agreement
     assert agreement.frames == 4 and agreement.worst <= 1 and agreement.values_compared - agreement.equal < 10
+
+
+@pytest.mark.parametrize(("op_type", "direction"), [("GRU", "forward"), ("RNN", "bidirectional")])
+def test_the_circuit_of_a_loop(op_type: str, direction: str, tmp_path: Path):
+    """One cell computes all steps, several frames behind each other, under stalls."""
+    node = RecurrentNode(op_type, 3, 2, 2, direction, initial="constant", outputs=("Y", "Y_h"))
+    model = flow.read(node.write(tmp_path))
+    network = flow.quantize(model, random_sequences(node, 4, 6), Scheme())
+    assert len(network.loops) == node.directions
+    assert_circuit_agrees(network)
