@@ -26,7 +26,7 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.budget import RESOURCES, Budget
 from onnx_hw.schedule.converters import Between, Key, as_array, at_least, between, fifos, key_of, part_of
 from onnx_hw.schedule.cost_model import Cost
-from onnx_hw.schedule.min_cycles import least_cycles
+from onnx_hw.schedule.min_cycles import least_cycles, longest_interval
 
 NOTHING = np.zeros(len(RESOURCES), dtype=np.int64)
 
@@ -71,6 +71,7 @@ class Offers:
     ) -> None:
         self.network, self.in_logic, self._caps = network, in_logic, caps or {}
         self._nodes = {node.name: node for node in network.nodes}
+        self._longest = longest_interval(network)
         self._cost = cost
         self._leaving = [boundary.tensor for boundary in network.outputs]
         self._known: dict[tuple[str, Folding], Alternative] = {}
@@ -78,7 +79,7 @@ class Offers:
         self._too_wide: dict[str, dict[Folding, Streams]] = {}
         self._either: set[tuple[str, Folding]] = set()  # offered with either kind of multiplier: those with hardware's
         self._least: dict[tuple[str, bool], list[tuple[int, int, np.ndarray | None]]] = {}
-        self._least_of_each: dict[int, dict[str, np.ndarray]] = {}
+        self._least_of_each: dict[tuple[int, bool], dict[str, np.ndarray]] = {}
         self._interval, self._answers = 0, dict[tuple[str, Key | None, Key | None], tuple[Any, ...]]()
 
     @cached_property
@@ -127,15 +128,17 @@ class Offers:
             )
         return _that_leave_enough(alternatives, allowed)
 
-    def least_of_each(self, interval: int) -> dict[str, np.ndarray]:
+    def least_of_each(self, interval: int, *, products_only: bool = False) -> dict[str, np.ndarray]:
         """Return what each node takes at least, asked by itself, without what lies between them: (resources,) int64.
 
-        Nodes that are too slow are left out.
+        Nodes that are too slow are left out; with ``products_only`` also those that have no products.
         """
-        if interval not in self._least_of_each:
-            foldings = {node.name: self._by_itself(node, interval) for node in self.network.nodes}
-            self._least_of_each[interval] = _least_of_each({name: some for name, some in foldings.items() if some})
-        return self._least_of_each[interval]
+        key = interval, products_only
+        if key not in self._least_of_each:
+            nodes = (node for node in self.network.nodes if node.operator.macs or not products_only)
+            foldings = {node.name: self._by_itself(node, interval) for node in nodes}
+            self._least_of_each[key] = _least_of_each({name: some for name, some in foldings.items() if some})
+        return self._least_of_each[key]
 
     def least(self, node: NetworkNode, interval: int) -> np.ndarray | None:
         """Return the MAC lanes and multipliers a node takes at least, asked by itself, (PRODUCTS,) int64; None if too
@@ -220,7 +223,8 @@ class Offers:
 
     def _foldings_by_itself(self, node: NetworkNode, interval: int) -> list[Folding]:
         foldings = self._offered(node, interval, [None], [None])
-        if foldings and node.operator.macs and interval < self.least_cycles[1]:
+        fast = interval < self._longest and interval < self.least_cycles[1]  # the first is known sooner
+        if foldings and node.operator.macs and fast:
             operand = node.operator.operands()[0]
             takes = (node.operator.input_orders(folding) for folding in foldings)
             least, row = min(order.pixels for orders in takes for order in orders[:1]), operand.shape[1]

@@ -37,7 +37,7 @@ from onnx_hw.schedule.folding_for_interval import fold_for, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.min_cycles import longest_interval
-from onnx_hw.schedule.search_folding import Search, far_too_little, hopeless
+from onnx_hw.schedule.search_folding import Search, far_too_much, hopeless
 from onnx_hw.schedule.size_fifos import kept_interval, size_fifos
 
 
@@ -172,11 +172,8 @@ class Designs:
 
     def far_beyond(self, room: Budget, cost: Cost) -> Needs | None:
         """Return what every design takes at least, if that is surely more than there is, lanes aside."""
-        offers = self._offers_at(cost)
-        if not far_too_little(offers, without_lanes(room)):
-            return None
-        least = offers.least_of_each(self._longest)
-        return Needs.sum_of({name: as_resources(used) for name, used in least.items()})
+        least = far_too_much(self._offers_at(cost), without_lanes(room))
+        return None if least is None else Needs.sum_of({name: as_resources(used) for name, used in least.items()})
 
     def cheapest(self, interval: int | None, pins: int | None, cost: Cost) -> dict[str, Folding] | None:
         """Return the cheapest folding of this interval (None for the longest one), or of a shorter one where neighbours

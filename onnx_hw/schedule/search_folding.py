@@ -122,8 +122,21 @@ def hopeless(offers: Offers, budget: Budget) -> bool:
 
 def far_too_little(offers: Offers, budget: Budget) -> bool:
     """Return whether it is surely more than there is, as far as that is seen without what lies between cores."""
-    least = sum(offers.least_of_each(longest_interval(offers.network)).values(), NOTHING)
-    return bool((least > allowed_by(budget.times(MAX_GAIN_BY_DIVISION))).any())
+    return far_too_much(offers, budget) is not None
+
+
+def far_too_much(offers: Offers, budget: Budget) -> dict[str, np.ndarray] | None:
+    """Return what some nodes take at least, (resources,) int64 by node, if it is surely more than there is; else None.
+
+    Nodes with products are asked first. In large networks their weights alone mostly are too much, and the arithmetic
+    of the others, which takes long to choose, need not be known.
+    """
+    longest, allowed = longest_interval(offers.network), allowed_by(budget.times(MAX_GAIN_BY_DIVISION))
+    for products_only in (True, False):
+        least = offers.least_of_each(longest, products_only=products_only)
+        if (sum(least.values(), NOTHING) > allowed).any():
+            return least
+    return None
 
 
 def interval_for_lanes(offers: Offers, budget: Budget, first: int, last: int) -> int:
