@@ -309,8 +309,8 @@ class LoweringState:
         for name in accumulators:
             real = Real.cast(builder.values[name])
             assert real is not None
-            if real.error:
-                approximate[name] = float(real.error)
+            if real.error or real.rounded:
+                approximate[name] = float(real.error + real.rounded)
             leaving = real.whole(builder.tensors[real.tensor].size) if real.partial else real
             boundaries.append(builder.boundary(leaving, dequantizer.add(name, real, leaving.shape), np.dtype(np.int64)))
         order = {id(node): k for k, node in enumerate(graph.nodes)}

@@ -98,6 +98,19 @@ def choose_quantized_values(model: Model, head: Collection[str] = (), *, outputs
     return {name for name in choice.points if name in choice.before_integers or name not in choice.of_sums}
 
 
+def wide_values(graph: Graph, points: Collection[str]) -> set[str]:
+    """Return the chosen values whose mean or squares a normalization takes: it makes small differences large."""
+    producers = {name: node for node in graph.nodes for name in node.outputs}
+    wide: set[str] = set()
+    for node in graph.nodes:
+        if _effect(node) is Effect.NORMALIZES and not facts_of(node).along_axis:
+            name = node.inputs[0]
+            while name not in points and name in producers and _effect(producers[name]) is Effect.KEEPS:
+                name = producers[name].inputs[0]
+            wide.update({name}.intersection(points))
+    return wide
+
+
 class _Choice:
     """The walk over the nodes.
 
@@ -175,7 +188,10 @@ class _Choice:
         elif _effect(node) is Effect.NORMALIZES and result in self.before_macs and not self.from_host.issuperset(data):
             if data[0] not in self.integers:
                 self._add(data[0])
-            self._add(result)
+            if facts_of(node).along_axis:
+                self._add(result)
+            else:
+                self._end_of_chain(result, ABSORBED)
         elif _effect(node) is Effect.DECIDES:
             if self.from_host.issuperset(data):
                 self._add(data[0])

@@ -33,13 +33,13 @@ from onnx_hw.quantization.mixed_precision.search import WIDTHS, ChosenWidths, Wi
 from onnx_hw.quantization.mixed_precision.sensitivity import measure_noise
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss, loss_by_tensor
 from onnx_hw.quantization.mixed_precision.widen import WIDER, widen_tensors
-from onnx_hw.quantization.placement import choose_quantized_values
+from onnx_hw.quantization.placement import choose_quantized_values, wide_values
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.ranges.batched_run import Frame, pick_samples, sample_stride
 from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, RangeSource, SampleRanges
 from onnx_hw.quantization.ranges.mse import MseRange
 from onnx_hw.quantization.scaled_features import scaled_feature_grids
-from onnx_hw.quantization.scheme import DEFAULT, Scheme
+from onnx_hw.quantization.scheme import DEFAULT, MAX_BITS, Scheme
 from onnx_hw.quantization.sequential_ptq import choose_integers
 from onnx_hw.runtime.options import OutputKind
 
@@ -112,6 +112,7 @@ def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme =
     exact = frozenset(renamed.get(name, name) for name in scheme.exact)
     scheme = replace(scheme, data_overrides=asked, exact=exact)
     head, points = _points(equal, scheme)
+    scheme = _with_wide_values(equal, points, scheme)
     groups = exact_groups(equal.graph, points)
     check_exact_values(scheme.exact, groups)
     spans, widths = ranges(equal, points), None
@@ -172,10 +173,17 @@ def _widths(
 
 def _quantized(model: Model, ranges: RangeSource, scheme: Scheme) -> Model:
     head, points = _points(model, scheme)
+    scheme = _with_wide_values(model, points, scheme)
     scheme = replace(scheme, exact=frozenset())  # their sums need steps that samples choose
     spans, grids = ranges(model, points), scaled_feature_grids(model.graph, points, scheme)
     known = IntegerDecisions(grids | loop_grids(model.graph, points, spans, scheme))
     return _inserted(model, points, spans, head, scheme, known)
+
+
+def _with_wide_values(model: Model, points: Collection[str], scheme: Scheme) -> Scheme:
+    """Give the data of normalizations ``MAX_BITS`` bits, unless the scheme names their bits."""
+    wide = dict.fromkeys(sorted(wide_values(model.graph, points)), replace(scheme.data, bits=MAX_BITS))
+    return replace(scheme, data_overrides={**wide, **scheme.data_overrides})
 
 
 def _points(model: Model, scheme: Scheme) -> tuple[Collection[str], Collection[str]]:

@@ -58,6 +58,8 @@ def _operand(builder: Builder, node: Node, k: int) -> Real:
     real = _condition(builder, node, k) or builder.real(node, k).unclipped(builder, node)
     if real.is_clipped or not real.has_one_scale or real.slope[0] == 0:
         raise _not_quantized(node, k, "is clipped" if real.is_clipped else "has a scale or an offset per channel")
+    if real.rounded:
+        raise _not_quantized(node, k, "is the result of a normalization")
     return replace(real, slope=real.slope[:1], offset=real.offset[:1])
 
 

@@ -6,6 +6,7 @@ the node is a function of its data (``lookup.py``). Add, Sub and Mul of two tens
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
@@ -132,6 +133,10 @@ def _with_constant_per_channel(
     except Obstacle as obstacle:
         if obstacle.code != PER_PIXEL or real.is_clipped:
             raise
+        if real.rounded and len(real.shape) in (3, 4) and real.shape[0] == 1:  # pixels were groups, not places
+            with suppress(Obstacle):
+                image, _ = builder.image(real, node)
+                return image, per_channel(builder, image, constant)
         real = per_element(builder, node, real)
         return real, per_channel(builder, real, constant)
 

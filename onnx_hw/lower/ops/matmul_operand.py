@@ -34,7 +34,7 @@ def operand_of_product(builder: Builder, node: Node, k: int = 0) -> Real:
             are exact.
     """
     name, real = node.inputs[k], builder.real(node, k).unclipped(builder, node)
-    if real.is_clipped or 0 in real.slope:
+    if real.is_clipped or 0 in real.slope or real.rounded:
         raise _not_quantized(name)
     integer = builder.integer_type(real)
     most = MAX_EXACT_BITS if name in builder.exact else MAX_OPERAND_BITS

@@ -44,12 +44,14 @@ class Real(StreamNumbers):
     Attributes:
         slope, offset: exact, one entry or one per channel; slopes are not negative.
         error: upper bound of the difference between a number and the exact one of the model, where a table rounds it.
+        rounded: the same, where the definition of a normalization names the roundings.
     """
 
     rises: bool = field(default=True, kw_only=True)
     slope: tuple[Fraction, ...] = (Fraction(1),)
     offset: tuple[Fraction, ...] = (Fraction(0),)
     error: Fraction = Fraction(0)
+    rounded: Fraction = Fraction(0)
 
     @property
     def zero(self) -> Fraction | None:
@@ -145,8 +147,9 @@ class Real(StreamNumbers):
     def concatenated_as(
         self, tensor: str, shape: tuple[int, ...], where: np.ndarray, parts: Sequence[StreamValue]
     ) -> Self:
-        error = max(part.error for part in parts if isinstance(part, Real))
-        return replace(self, tensor=tensor, shape=shape, where=where, error=error)
+        reals = [part for part in parts if isinstance(part, Real)]
+        error, rounded = max(real.error for real in reals), max(real.rounded for real in reals)
+        return replace(self, tensor=tensor, shape=shape, where=where, error=error, rounded=rounded)
 
     # ---- quantizers -------------------------------------------------------------------------------------------------
 
@@ -165,12 +168,14 @@ class Real(StreamNumbers):
                 f"`{node.inputs[0]}`, {float(grid.step[0]):g}; from a table they may be {float(self.error):g} off",
                 "put QuantizeLinear and DequantizeLinear behind the function, or quantize its sum with a larger scale",
             )
+        if self.rounded:
+            builder.approximate[node.outputs[0]] = float(self.rounded / grid.step[0])
         operator = Requantize(builder.materialize(self), self.slope, self.offset, grid)
         tensor = builder.add(name, operator, [self.tensor], node, output=output)
         return IntegerStream(tensor, self.shape, builder.positions(self))
 
     def quantized_in_steps(self, builder: NetworkBuilder, node: Node, quantizer: Quantizer) -> IntegerStream:
-        if self.error:  # a rounded number of a table may be on the wrong side of an edge
+        if self.error or self.rounded:  # a rounded number of a table may be on the wrong side of an edge
             raise builder.obstacle(node)
         return super().quantized_in_steps(builder, node, quantizer)
 
@@ -205,6 +210,7 @@ class Real(StreamNumbers):
             low=low,
             high=high,
             error=real.error * max(abs(factor) for factor in factors),
+            rounded=real.rounded * max(abs(factor) for factor in factors),
         )
 
     def _with_signs(self, builder: NetworkBuilder, node: Node, factors: tuple[Fraction, ...]) -> Real | None:
@@ -269,7 +275,7 @@ class Real(StreamNumbers):
         return replace(self, tensor=stream, where=builder.positions(self), slope=slope, offset=(Fraction(0),))
 
     def as_summands(self, builder: NetworkBuilder, node: Node, *, zeros: bool) -> Real:
-        if not self.partial:
+        if not self.partial and not self.rounded:
             real = self.unclipped(builder, node)
             if not real.is_clipped and not (zeros and real.zero_point is None):
                 return real

@@ -160,7 +160,7 @@ def _of_channels(x: TensorType, *each: TensorType, **_: float) -> TensorType:
     return like_first(x)
 
 
-@operator(since=(6, 22), types=_of_channels)
+@operator(since=(6, 22), types=_of_channels, facts=Facts(Effect.NORMALIZES))
 @operator(since=1, types=_of_channels, hints=("consumed_inputs",))
 def InstanceNormalization(x: Array, scale: Array, bias: Array, *, epsilon: float = _EPSILON) -> Array:
     """Normalize by the statistics of each channel of each sample."""
@@ -169,7 +169,7 @@ def InstanceNormalization(x: Array, scale: Array, bias: Array, *, epsilon: float
     return (y * scale.reshape(shape) + bias.reshape(shape)).astype(x.dtype, copy=False)
 
 
-@operator(since=21, types=like_first)
+@operator(since=21, types=like_first, facts=Facts(Effect.NORMALIZES))
 def GroupNormalization(
     x: Array, scale: Array, bias: Array, *, epsilon: float = _EPSILON, num_groups: int, stash_type: int = 1
 ) -> Array:
@@ -208,7 +208,7 @@ def layer_norm_type(
     return y, statistic, statistic
 
 
-@operator(since=17, types=layer_norm_type)
+@operator(since=17, types=layer_norm_type, facts=Facts(Effect.NORMALIZES))
 def LayerNormalization(
     x: Array,
     scale: Array,
@@ -228,7 +228,7 @@ def LayerNormalization(
     return (y if bias is None else y + bias), mean, inverse.astype(wide.dtype, copy=False)
 
 
-@operator(since=23, types=onto_first)
+@operator(since=23, types=onto_first, facts=Facts(Effect.NORMALIZES))
 def RMSNormalization(
     x: Array, scale: Array, *, axis: int = -1, epsilon: float = _EPSILON, stash_type: int = 1
 ) -> Array:
@@ -239,13 +239,13 @@ def RMSNormalization(
     return (wide / root).astype(x.dtype, copy=False) * scale
 
 
-@operator(since=(9, 13), types=like_first)
+@operator(since=(9, 13), types=like_first, facts=Facts(Effect.NORMALIZES))
 def MeanVarianceNormalization(x: Array, *, axes: Ints = (0, 2, 3)) -> Array:
     """Normalize to mean 0 and variance 1 over the axes."""
     return _standardize(widen(x), normal_axes(axes, x.ndim), 1e-9**2).astype(x.dtype, copy=False)
 
 
-@operator(since=(1, 22), types=like_first)
+@operator(since=(1, 22), types=like_first, facts=Facts(Effect.NORMALIZES))
 def LpNormalization(x: Array, *, axis: int = -1, p: int = 2) -> Array:
     """Divide by the p-norm along one axis; zeros stay zeros."""
     if p not in (1, 2):

@@ -95,7 +95,8 @@ def kept_for_two_pixels(m: Module, name: str, engine: Engine, value: Signal, sta
         ends: whether a pixel ends, in the stage before.
     """
     there = delayed(m, engine.fire, stage - 1, f"{name}_complete", strobe=True) & ends
-    kept, odd = [Signal.like(value, name=f"{name}_of{k}") for k in range(2)], Signal(name=f"{name}_odd")
+    kept = [Signal.like(value, name=f"{name}_of{k}", reset_less=True) for k in range(2)]
+    odd = Signal(name=f"{name}_odd")
     with m.If(there):
         m.d.sync += odd.eq(~odd)
     for k, register in enumerate(kept):

@@ -72,26 +72,26 @@ class Composer:
         behind, leading = _surroundings(graph)
         without = not any(is_product(node) or facts_of(node).effect is Effect.SUMS for node in graph.nodes)
         for node in graph.nodes:
-            row = COMPOSITIONS.get(node.op_type) if not node.domain else None
-            if row is None or (len([name for name in node.outputs if name]) != 1 and node.op_type not in OF_SEVERAL):
+            rows = COMPOSITIONS.get(node.op_type, ()) if not node.domain else ()
+            if not rows or (len([name for name in node.outputs if name]) != 1 and node.op_type not in OF_SEVERAL):
                 self.nodes.append(node)
                 continue
-            composition, need = row
             leads = not leading.isdisjoint(node.outputs)
             between = without or (leads and not behind.isdisjoint(names_read(node)))
-            if {Need.ALWAYS: True, Need.LEADING: leads, Need.BETWEEN: between}[need]:
-                self._compose(node, composition)
-            else:
+            needed = {Need.ALWAYS: True, Need.LEADING: leads, Need.BETWEEN: between}
+            if not any(needed[need] and self._compose(node, composition) for composition, need in rows):
                 self.nodes.append(node)
         self.graph = self.added.graph(loops_together(self.nodes))
 
-    def _compose(self, node: Node, composition: Composition) -> None:
+    def _compose(self, node: Node, composition: Composition) -> bool:
+        """Add the nodes of a composition; return whether there is one for the form of the node."""
         before, self.node = len(self.nodes), node
         try:
             made = composition(self, node)
         except NoComposition:
-            self.nodes[before:] = [node]
-            return
+            del self.nodes[before:]
+            self._indexed = min(self._indexed, before)
+            return False
         self.is_changed = True
         last = self.nodes[-1] if len(self.nodes) > before else None
         if last is not None and last.outputs == (made,):
@@ -108,6 +108,7 @@ class Composer:
         products = [k for k in range(before, len(self.nodes)) if is_product(self.nodes[k])]
         for k in (same if len(same) == 1 else products)[:1]:
             self.nodes[k] = replace(self.nodes[k], name=node.label)
+        return True
 
     @property
     def result(self) -> str:
@@ -251,8 +252,8 @@ class Composer:
 Composition = Callable[[Composer, Node], str | tuple[str, ...]]
 """Function that adds the nodes of a composition and returns the name of the result, or one for each result."""
 
-COMPOSITIONS: dict[str, tuple[Composition, Need]] = {}
-"""Compositions by name of the operator, and where they are made."""
+COMPOSITIONS: dict[str, list[tuple[Composition, Need]]] = {}
+"""Compositions by name of the operator, and where they are made; the first one that has its form is taken."""
 
 OF_SEVERAL: set[str] = set()
 """Names of the operators whose composition gives all of several results."""
@@ -274,9 +275,9 @@ def composed(*operators: str, meaning: str, need: Need = Need.BETWEEN, several: 
 
     def register(composition: C) -> C:
         for op_type in operators:
-            COMPOSITIONS[op_type] = composition, need
+            COMPOSITIONS.setdefault(op_type, []).append((composition, need))
             OF_SEVERAL.update((op_type,) if several else ())
-            MEANINGS["", op_type] = meaning
+            MEANINGS["", op_type] = MEANINGS.get(("", op_type)) or meaning
         return composition
 
     return register

@@ -1,0 +1,102 @@
+"""Softmax and normalizations: golden against fractions, and against the real formulas at 60 digits.
+
+    nice python benchmarks/normalizations.py [CASES]
+
+Draws CASES results of each kind (100,000 unless given), a fifth of them of few distinct elements, so that there are
+ties. Prints how many differ from the second implementation (none), and the share of results on 8 bits that differ from
+the real formula.
+"""
+
+from __future__ import annotations
+
+import sys
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "ops"))
+
+import test_normalize
+import test_softmax
+
+from onnx_hw.exact.integers import Int
+from onnx_hw.ops.normalize import Normalize
+from onnx_hw.ops.tensor import Tensor
+
+DIGITS = Context(prec=60)
+STEPS_OF_ONE = 32
+"""Steps of the 8-bit result of a normalization that stand for 1."""
+
+
+def rows(draw: np.random.Generator, low: int, high: int, count: int, size: int) -> np.ndarray:
+    """Draw rows of any size of numbers, a fifth of them of few distinct ones."""
+    spread = np.exp(draw.uniform(-1.2, 1.2, (count, 1))) / 3.4
+    drawn = draw.normal(0, (high - low) / 6, (count, size)) * spread + (high + low) / 2
+    few = draw.integers(0, 3, (count, size)) + draw.integers(low, high - 2, (count, 1))
+    chosen = np.where(draw.random((count, 1)) < 0.2, few, np.rint(drawn))
+    return np.clip(chosen, low, high).astype(np.int64)
+
+
+def real_shares(row: list[int], step: Fraction) -> list[Decimal]:
+    with localcontext(DIGITS):
+        scale = Decimal(step.numerator) / Decimal(step.denominator)
+        powers = [(scale * (x - max(row))).exp() for x in row]
+        return [256 * power / sum(powers) for power in powers]
+
+
+def real_normalization(operator: Normalize, row: list[int]) -> list[Decimal]:
+    with localcontext(DIGITS):
+        mean = sum(row) if operator.centered else 0
+        w = operator.weight * sum(x * x for x in row) - mean * mean + Decimal(operator.epsilon) / 4**operator.finer
+        return [STEPS_OF_ONE * (operator.weight * x - mean) / w.sqrt() if w else Decimal(0) for x in row]
+
+
+def integers(numbers: list[Decimal]) -> list[int]:
+    return [min(int(number.quantize(Decimal(1), ROUND_HALF_EVEN)), 255) for number in numbers]
+
+
+def report(name: str, wrong: int, apart: int, worst: int, total: int) -> None:
+    print(
+        f"{name:34} {total:8,} results, {wrong} differ from fractions; at 8 bits {100 * apart / total:.4f} % differ",
+        end="",
+    )
+    print(f" from the real formula, by at most {worst}", flush=True)
+
+
+def main() -> None:
+    cases = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    draw = np.random.default_rng(7)
+    for size in (8, 64, 197):
+        operator = test_softmax.softmax(Tensor((1, 1, size), Int(8)), step=Fraction(1, 12))
+        wrong = apart = worst = total = 0
+        for row in rows(draw, -128, 127, -(-cases // (3 * size)), size):
+            made = operator.golden(row.reshape(1, 1, 1, -1))[0].reshape(-1).tolist()
+            wrong += sum(a != b for a, b in zip(made, test_softmax.by_definition(operator, row.tolist()), strict=True))
+            away = [abs(a - b) for a, b in zip(made, integers(real_shares(row.tolist(), Fraction(1, 12))), strict=True)]
+            apart, worst, total = apart + sum(map(bool, away)), max(worst, *away), total + size
+        report(f"Softmax over {size}", wrong, apart, worst, total)
+    for size in (16, 64, 384):
+        for centered, weight, bits in ((True, size, 16), (False, size, 16), (False, 1, 16), (True, size, 8)):
+            epsilon, finer = (10**6, 0) if bits == 16 else (1 << 17, 6)
+            operator = Normalize(Tensor((1, 1, size), Int(bits)), centered, weight, epsilon, finer)
+            unit = 2**operator.fraction_bits // STEPS_OF_ONE
+            wrong = apart = worst = total = 0
+            for row in rows(draw, -(1 << bits - 1), (1 << bits - 1) - 1, -(-cases // (3 * size)), size):
+                made = operator.golden(row.reshape(1, 1, 1, -1))[0].reshape(-1).tolist()
+                wrong += sum(
+                    a != b for a, b in zip(made, test_normalize.by_definition(operator, row.tolist()), strict=True)
+                )
+                found = [round(Fraction(t, unit)) for t in made]
+                away = [
+                    abs(a - b) for a, b in zip(found, integers(real_normalization(operator, row.tolist())), strict=True)
+                ]
+                apart, worst, total = apart + sum(map(bool, away)), max(worst, *away), total + size
+            kind = "LayerNormalization" if centered else "RMSNormalization" if weight > 1 else "LpNormalization"
+            report(f"{kind} over {size}, int{bits}", wrong, apart, worst, total)
+
+
+if __name__ == "__main__":
+    main()
