@@ -8,6 +8,8 @@ import numpy as np
 
 from onnx_hw.onnx.canonicalize.compositions.composer import Composer, NoComposition, composed
 from onnx_hw.onnx.graph.model import Node
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.onnx.operators.registry import facts_of
 
 LAYER_NORMALIZATION, RMS_NORMALIZATION, LP_NORMALIZATION = 17, 23, 22
 """Opsets of the operators."""
@@ -48,7 +50,7 @@ def multiplied(composer: Composer, node: Node) -> str:
         if constant is not None:
             return _scaled(composer, composer.producer(data), constant)
         inverse = _maker(composer, other)
-        if inverse is not None and inverse.op_type in ("Reciprocal", "Div"):
+        if inverse is not None and (inverse.op_type == "Reciprocal" or facts_of(inverse).inverts):
             return _normalized(composer, data, _root(composer, _inverted(composer, inverse)))
     raise NoComposition
 
@@ -127,7 +129,7 @@ def _as_batch_normalization(composer: Composer, whole: Node, rest: Node) -> str:
 
 def _scaled(composer: Composer, norm: Node | None, constant: np.ndarray) -> str:
     """Add a LayerNormalization or RMSNormalization with another scale."""
-    composer.require(norm is not None and norm.op_type in ("LayerNormalization", "RMSNormalization"))
+    composer.require(norm is not None and (norm.op_type == "LayerNormalization" or norm.op_type == "RMSNormalization"))
     assert norm is not None
     before, bias = composer.numbers(norm.inputs[1]), norm.inputs[2:3]
     composer.require(before is not None and not any(bias))
@@ -159,7 +161,7 @@ def _fitted(composer: Composer, norm: Node, constant: np.ndarray) -> str:
 def _maker(composer: Composer, name: str) -> Node | None:
     """Return the node that makes a value, before it was broadcast."""
     node = composer.producer(name)
-    while node is not None and node.op_type in ("Expand", "Identity"):
+    while node is not None and (node.op_type == "Expand" or node.op_type == "Identity"):
         node = composer.producer(node.inputs[0])
     return node
 
@@ -179,7 +181,7 @@ def _root(composer: Composer, name: str) -> Spread:
     node = _maker(composer, name)
     composer.require(node is not None)
     assert node is not None
-    if node.op_type in ("Clip", "Max"):
+    if facts_of(node).effect is Effect.BOUNDS and node.op_type != "Min":
         least = composer.numbers(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] else None
         composer.require(least is not None and bool((least <= MAX_LEAST_NORM).all()) and not any(node.inputs[2:3]))
         spread = _root(composer, node.inputs[0])
@@ -196,7 +198,7 @@ def _root(composer: Composer, name: str) -> Spread:
         assert constant is not None
         epsilon = float(constant.reshape(()))
         total = composer.producer(inner)
-    composer.require(total is not None and total.op_type in ("ReduceMean", "ReduceSum"))
+    composer.require(total is not None and facts_of(total).effect is Effect.SUMS and total.op_type.startswith("Reduce"))
     assert total is not None
     square = composer.producer(total.inputs[0])
     composer.require(square is not None)
