@@ -272,8 +272,9 @@ def _table_product(rewriter: ClassicalRewriter, node: Node, reached: str, table:
     The table gets integers of 16 bits, with a step per column, or one step, so that their sums can be compared.
     """
     highest = (1 << (LEAF_BITS - 1)) - 1
-    largest = np.abs(table).max(axis=None if one_step else 0)
-    steps = np.where(largest > 0, largest / highest, 1).astype(np.float32)
+    columns = [table] if one_step else list(table.T)
+    chosen = np.array([_step_of_leaves(column, highest) for column in columns], np.float32)
+    steps = chosen[0] if one_step else chosen
     integers = np.clip(np.rint(table / steps.astype(np.float64)), -highest, highest)
     stored = rewriter.added.constant(f"{node.label}/leaves", integers.astype(np.int16), "int16")
     zeros = rewriter.added.constant(f"{node.label}/leaf_zeros", np.zeros(steps.shape, np.int16), "int16")
@@ -285,6 +286,18 @@ def _table_product(rewriter: ClassicalRewriter, node: Node, reached: str, table:
 
 TABLE_VERSION = 21
 """Opset of the DequantizeLinear of the table: the first with integers of 16 bits."""
+
+
+def _step_of_leaves(values: np.ndarray, highest: int) -> float:
+    """Return the coarsest power of two down to 2^-14 of which all values are multiples, such as 1 for whole numbers.
+
+    Otherwise, return the step of the finest integers up to ``highest``.
+    """
+    largest = float(np.abs(values).max())
+    for step in (2.0**-bits for bits in range(LEAF_BITS - 1)):
+        if largest <= highest * step and (values % step == 0).all():
+            return step
+    return largest / highest
 
 
 def _scores(

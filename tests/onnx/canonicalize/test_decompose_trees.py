@@ -124,6 +124,14 @@ def test_a_regression_of_either_form(aggregate: int, tmp_path: Path) -> None:
         np.testing.assert_allclose(actual["y"], wanted["y"], atol=2e-4 if aggregate == 1 else 0.02)
 
 
+def test_numbers_of_leaves_are_exact(tmp_path: Path) -> None:
+    """Isolation forests read the leaf's number as an integer."""
+    trees = random_trees(RANDOM, "target", trees=1, targets=1, depth=5)
+    trees["target_weights"] = [float(k) for k in range(len(trees["target_weights"]))]
+    path = model_of(tmp_path, ensemble("TreeEnsembleRegressor", "y", n_targets=1, **trees))
+    np.testing.assert_array_equal(decided(path, ROWS)[1]["y"], expected(path, ROWS)["y"])
+
+
 def test_thresholds_of_very_different_sizes_stay_apart(tmp_path: Path) -> None:
     """A feature comes once for each size, and a threshold alone decides between neighbours of float32."""
     trees = random_trees(RANDOM, "target", trees=1, depth=6, features=1, targets=1)
