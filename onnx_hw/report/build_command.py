@@ -27,7 +27,14 @@ VALUES = {
 }
 """Options with a value, by their field; in the order of a command."""
 
-FLAGS = {"random_calibration": "--random-calibration", "waves": "--waves"}
+FLAGS = {
+    "random_calibration": "--random-calibration",
+    "waves": "--waves",
+    "gate_level": "--no-gate-level",
+    "bitstream_check": "--no-bitstream-check",
+}
+"""Options without a value, by the field that differs from its default where they are given."""
+
 READING_FLAGS = ("strict", "lenient", "newer")
 QUANTIZING = {
     "output": "--output-kind",
@@ -51,8 +58,6 @@ def build_command(options: Mapping[str, Any], *, without: tuple[str, ...] = ()) 
         if name in asked:
             words += [option, _spelled(asked[name])]
     words += [option for name, option in FLAGS.items() if name in asked]
-    if "gate_level" in asked:
-        words.append("--no-gate-level")
     words += _quantizing(asked.get("quantizing", {}))
     words += _reading(asked.get("reading", {}))
     return shlex.join(words)

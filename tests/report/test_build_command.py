@@ -62,6 +62,7 @@ OPTIONS = st.builds(
     ),
     stop_after=st.sampled_from(list(Stage)[list(Stage).index(Stage.SIMULATE) :]),
     gate_level=st.booleans(),
+    bitstream_check=st.booleans(),
     seed=st.integers(1, 99),
     store=optional(PATHS),
     waves=st.booleans(),
