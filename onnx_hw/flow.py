@@ -55,7 +55,7 @@ from onnx_hw.runtime.listener import NULL_LISTENER, Listener
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, ReadOptions, SimulationEngine
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.samples.frames import input_data
-from onnx_hw.schedule.schedule_for_board import schedule_for_board
+from onnx_hw.schedule.schedule_for_board import refuse_what_does_not_fit, schedule_for_board
 
 
 def read(path: str | Path, reading: ReadOptions | None = None) -> ReadModel:
@@ -242,7 +242,7 @@ def check_hardware(options: BuildOptions) -> UserError | None:
     """
     try:
         net = quantized(read(options.model, options.reading), assume_ranges).network
-        schedule(net, options.board, options.scheduling)
+        refuse_what_does_not_fit(find_board(options.board), verify_network(net), options.scheduling)
     except UserError as error:
         return error
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.ir.target import DesignTarget
-from onnx_hw.messages.errors import user_error
+from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.ops.folding import Folding
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.budget import RESOURCES, Budget, amount
@@ -22,7 +23,7 @@ from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.schedule_network import design_at_rate, schedule_network
-from onnx_hw.schedule.search_folding import far_too_little
+from onnx_hw.schedule.search_folding import Search, far_too_little
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells
@@ -69,7 +70,10 @@ def pins_of(board: Board) -> int | None:
 
 
 def schedule_for_board(
-    board: Board, network: Network, request: ScheduleRequest | None = None
+    board: Board,
+    network: Network,
+    request: ScheduleRequest | None = None,
+    search: Search = Search(),  # noqa: B008
 ) -> tuple[Design, dict[str, Folding]]:
     """Return the design of a network for a board, and its foldings; see ``schedule_network``.
 
@@ -86,11 +90,20 @@ def schedule_for_board(
     budget, most = target_budget(board, multipliers, shell), full_budget(board, multipliers, shell)
     if isinstance(board, LinkedBoard) and request.wants_fastest and not multipliers and not request.depths:
         fps = most_frames_a_second(network, board.link)
-        enough = design_at_rate(network, budget, fps, target=target, most=most)
+        enough = design_at_rate(network, budget, fps, target=target, most=most, search=search)
         if enough is not None:
             return enough  # else the chip does not keep the link busy: as fast as it can, then
     elsewhere = OtherBoards(board, multipliers, request.clock_mhz, shell)
-    return schedule_network(network, budget, request, target=target, most=most, elsewhere=elsewhere)
+    return schedule_network(network, budget, request, target=target, most=most, elsewhere=elsewhere, search=search)
+
+
+def refuse_what_does_not_fit(board: Board, network: Network, request: ScheduleRequest) -> None:
+    """Raise the ``UserError`` of ``schedule_for_board``, if any; how fast a design would be is not worked out."""
+    if network.loops and request.fps is None:
+        with suppress(UserError):
+            schedule_for_board(board, network, request, Search(for_loops=False))
+            return
+    schedule_for_board(board, network, request)
 
 
 def far_too_large(board: Board, network: Network, request: ScheduleRequest) -> bool:

@@ -119,13 +119,19 @@ def schedule_network(
 
 @garbage_collection_paused()
 def design_at_rate(
-    network: Network, budget: Budget, fps: float, *, target: DesignTarget, most: Budget
+    network: Network,
+    budget: Budget,
+    fps: float,
+    *,
+    target: DesignTarget,
+    most: Budget,
+    search: Search = Search(),  # noqa: B008
 ) -> tuple[Design, dict[str, Folding]] | None:
     """Return the cheapest design of a rate, as ``schedule_network`` does; None if it would raise an error, which is
     not worked out.
     """
     network = verify_network(insert_forks(network), "insert_forks")
-    return Designs(network).within(budget, most, target, interval_of(fps, target.clock_mhz))
+    return Designs(network, search).within(budget, most, target, interval_of(fps, target.clock_mhz))
 
 
 class Designs:
@@ -206,7 +212,7 @@ class Designs:
                 chosen = self._search.fastest(self._network, room, slower, cost)
             else:
                 chosen = self._search.cheapest(self._network, room, interval, cost)
-            if chosen is not None and self._network.loops:
+            if chosen is not None and self._network.loops and self._search.for_loops:
                 chosen = fold_loops(self._network, chosen, room, target, cost, interval=interval, slower=slower)
             if chosen is None:
                 return None

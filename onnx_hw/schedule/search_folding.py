@@ -187,7 +187,10 @@ class Search:
     Attributes:
         fastest: finds the shortest interval that fits a budget, not below a number of cycles; None if nothing fits.
         cheapest: finds the cheapest that takes at most a number of cycles; None if nothing fits.
+        for_loops: whether the foldings of loops are then chosen for their latency. That takes time, and decides only
+            how fast a design is, not whether there is one.
     """
 
     fastest: Callable[[Network, Budget, int, Cost], Foldings | None] = choose_folding
     cheapest: Callable[[Network, Budget, int, Cost], Foldings | None] = cheapest_folding
+    for_loops: bool = True

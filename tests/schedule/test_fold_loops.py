@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from functools import cache
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw.schedule import schedule_network as schedule_network_module
 from onnx_hw.schedule.bottleneck import what_bounds
 from onnx_hw.schedule.budget import Budget
+from onnx_hw.schedule.fold_loops import fold_loops
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.loop_pace import cycles_of_loops
+from onnx_hw.schedule.schedule_for_board import refuse_what_does_not_fit
 from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.schedule.search_folding import choose_folding
 from support.design_bench import assert_proven, prove
@@ -68,6 +73,18 @@ def test_the_cheapest_design_of_a_rate_keeps_it() -> None:
     slow = scheduled(fps=50e6 / interval)
     assert scheduled().interval < slow.interval <= interval
     assert slow.with_fifos().lut < scheduled().with_fifos().lut
+
+
+@pytest.mark.parametrize(("fps", "asked"), [(None, 0), (1.0, 1)])
+def test_whether_something_fits_is_answered_without_a_look_at_loops(
+    fps: float | None, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spy = Mock(wraps=fold_loops)
+    monkeypatch.setattr(schedule_network_module, "fold_loops", spy)
+    refuse_what_does_not_fit(find_board("ecp5"), network(), ScheduleRequest(fps=fps))
+    assert spy.call_count == asked
+    with pytest.raises(UserError, match="not 1000000"):
+        refuse_what_does_not_fit(find_board("ecp5"), network(), ScheduleRequest(fps=1e6))
 
 
 def test_a_rate_that_no_loop_keeps_is_refused() -> None:
