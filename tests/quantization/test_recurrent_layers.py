@@ -20,7 +20,8 @@ from onnx_hw.quantization.post_training import quantize_float_model, quantize_wi
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.samples import one_frame
-from support.onnx_oracle import assert_circuit_agrees, by_onnxruntime
+from support.onnx_oracle import assert_circuit_agrees, by_onnxruntime, random_frames, write
+from support.qdq_models import Sketch
 from support.recurrent_models import RecurrentNode
 
 LEAST_DB = 30.0
@@ -147,4 +148,22 @@ def test_the_circuit_of_a_loop(op_type: str, direction: str, tmp_path: Path):
     model = flow.read(node.write(tmp_path))
     network = flow.quantize(model, random_sequences(node, 4, 6), Scheme())
     assert len(network.loops) == node.directions
+    assert_circuit_agrees(network)
+
+
+def test_a_convolution_in_front_of_a_loop(tmp_path: Path):
+    """Its results lie in one row of an image; the steps of a loop are rows of their own."""
+    s, generator = Sketch(opset=17), np.random.default_rng(7)
+    filters, data, state, last = (
+        s.constant(generator.normal(0, 0.4, shape).astype(np.float32))
+        for shape in ((3, 2, 3), (1, 4, 3), (1, 4, 4), (4, 2))
+    )
+    signal = s.node("Relu", s.node("Conv", "x", filters, pads=[1, 1]))
+    states = s.node("RNN", s.node("Transpose", signal, perm=[2, 0, 1]), data, state, hidden_size=4)
+    output = s.node("MatMul", states, last)
+    path = write(s, tmp_path / "m.onnx", {"x": [1, 2, 6]}, output)
+    frames = random_frames(flow.read(path), 32)
+    network = flow.quantize(flow.read(path), frames)
+    assert len(network.loops) == 1
+    assert decibels(golden.run(network, frames)[output], by_onnxruntime(path, frames)[output]) >= LEAST_DB
     assert_circuit_agrees(network)
