@@ -220,7 +220,8 @@ class Normalize(Operator[NormalizeFolding]):
         demand = engine((chunks,), conditions=2) + engine((steps,), inputs=0, outputs=0, conditions=2)
         demand += engine((chunks,), inputs=0, conditions=2) + shared_buffer(5 * chunks, (0, chunks), (0, chunks))
         demand += shared_buffer(5 * steps, (0, steps), (0, steps)) + 4 * position(2)
-        demand += pixel_ring_demand(lanes * bits, chunks, 1, 0) + delayed(lanes * bits, 1)
+        places = self.schedule(folding).buffers[0].capacity + self.root_latency(folding) - 1
+        demand += pixel_ring_demand(lanes * bits, chunks, 1, 0, places) + delayed(lanes * bits, 1)
         demand += delayed(1, self.latency(folding) + self.root_latency(folding) + 2 * self.sums_latency(folding))
         # squares, and both sums, of two pixels
         demand += lanes * _product(bits, bits, folding)

@@ -83,5 +83,9 @@ def _reading(asked: Mapping[str, Any]) -> Iterator[str]:
 def _spelled(value: Any) -> str:
     """Return a value as an argument; a path that lies below the current folder is relative to it."""
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    here = os.getcwd() + os.sep
-    return text.removeprefix(here) if os.path.isabs(text) else text
+    if not os.path.isabs(text):
+        return text
+    try:
+        return text.removeprefix(os.getcwd() + os.sep)
+    except FileNotFoundError:  # the current folder has been removed
+        return text

@@ -94,7 +94,7 @@ class Sketched:
 
 
 TWO_TENSORS = {
-    *(("", name) for name in ("MatMul", "MatMulInteger", "Gemm")),
+    *(("", name) for name in ("MatMul", "MatMulInteger", "Gemm", "Einsum", "Attention")),
     *((MICROSOFT, name) for name in ("FusedMatMul", "FusedGemm")),
 }
 """What is built where neither operand is constant."""

@@ -34,16 +34,17 @@ def divider_demand(lanes: int, numerator: int, denominator: int, quotient: int, 
     return lanes * (start + digit + loads + rounding) + delayed(denominator, 1)
 
 
-def pixel_ring_demand(width: int, beats: int, steps: int, waits: int) -> Demand:
-    """Return the demand of a shared buffer for a pixel and a beat more, with its memory.
+def pixel_ring_demand(width: int, beats: int, steps: int, waits: int, places: int | None = None) -> Demand:
+    """Return the demand of a shared buffer for the beats of a pixel, with its memory.
 
     Args:
         width: bits of a beat.
         beats: beats of a pixel.
         steps: operations that read a beat.
         waits: cycles that a beat waits before it is written.
+        places: beats that the memory holds at least; None for a pixel and a beat more.
     """
-    words = max(2, 1 << counted(beats + 1))
+    words = max(2, 1 << counted(beats + 1 if places is None else places))
     demand = shared_buffer(3 * beats + 2, (0, beats), (0, 1))
     demand += decoded((0, beats), counted(beats) + counted(steps)) if beats * steps > 1 else Demand()
     demand += 2 * position(words) + delayed(width, waits)

@@ -37,7 +37,7 @@ from onnx_hw_boards.families.ice40.recipes import ICE40_UP
 from onnx_hw_rtl.target import Target
 from support.random_cores import drawn, kinds
 
-WRITTEN = re.compile(r"^  memory width (\d+) size (\d+) \\(?:ring|vector|weights)\w*", re.M)
+WRITTEN = re.compile(r"^  memory width (\d+) size (\d+) \\(?:ring|vector|weights|elements|powers)\w*", re.M)
 OTHERWISE_NAMED = {"gearbox", "reduce", "regroup"}
 """Kinds of cores whose memories have other names than ``WRITTEN`` matches; other tests below look at them."""
 

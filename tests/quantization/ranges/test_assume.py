@@ -66,7 +66,7 @@ def test_the_verdict_is_that_of_real_data(tmp_path: Path) -> None:
         without = verdict(partial(quantize_without_data, model))
         assert without == verdict(partial(quantize_float_model, model, random_frames(model))), seed
         refused += bool(without)
-    assert 2 <= refused <= 9
+    assert 1 <= refused <= 9
 
 
 @pytest.mark.parametrize("seed", range(8))

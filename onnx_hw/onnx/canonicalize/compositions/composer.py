@@ -108,6 +108,9 @@ class Composer:
         products = [k for k in range(before, len(self.nodes)) if is_product(self.nodes[k])]
         for k in (same if len(same) == 1 else products)[:1]:
             self.nodes[k] = replace(self.nodes[k], name=node.label)
+        for number, k in enumerate(products[1:], 2):
+            if not self.nodes[k].name:
+                self.nodes[k] = replace(self.nodes[k], name=f"{node.label}/product{number}")
         return True
 
     @property
