@@ -434,13 +434,9 @@ class NetworkBuilder:
         return self.add(f"{node.label}/flatten", flatten, [tensor], node)
 
     def rows(self, value: T, channels: int, node: Node) -> T:
-        """Build a value [..., channels] as a stream whose pixels are its rows, in an image of any height and width.
-
-        Where there are loops, a signal in an image of one row gets one pixel a row, as the steps of a loop have it: the
-        change must come before the loop.
-        """
+        """Build a value [..., channels] as a stream whose pixels are its rows, in an image of any height and width."""
         rows = value.where.size // channels
-        tensor = self.tensors.get(value.tensor)
+        tensor = self.tensors.get(value.tensor)  # in an image of one row, it changes before a loop, not in it
         fits = tensor is not None and tensor.pixels == rows and not (self.has_loops and tensor.shape[0] == 1)
         free = (rows, 1, channels) if self.has_loops else (1, rows, channels)
         shape = tensor.shape if tensor is not None and fits else free
