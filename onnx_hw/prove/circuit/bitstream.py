@@ -1,8 +1,8 @@
 """Link 5: the bitstream file, unpacked into cells and nets again, against golden, the predicted cycles and the netlist.
 
-Four comparisons, each by itself: what leaves the chip, in the runs of link 4; the structure of all that the outputs
+Five comparisons, each by itself: what leaves the chip, in the runs of link 4; the structure of all that the outputs
 depend on with that of the netlist that was placed and routed; the contents of the block RAMs; every pin with the
-board's file.
+board's file; the sites with nextpnr's report.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.version import __version__
 from onnx_hw.prove.circuit.gate_level import NotSimulated, frames_of_a_run
-from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, streams_of
+from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, GateLevelComparison, streams_of
 from onnx_hw.prove.circuit.stalls import SEED
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw_boards.bare_chip import BareChip
@@ -226,23 +226,23 @@ def compare(
         differences += _contents(own, placed)
         unequal, elements = _structure(unpacked.netlist, own, flat, placed)
         obstacles += unequal
-        simulated = _simulate(design, chip, unpacked.netlist, library, integers, progress)
+        bench, compared = _simulate(design, chip, unpacked.netlist, library, integers, progress)
     except UnmodelledCell as why:
         return _result(extent, differences, [*obstacles, f"it was not simulated: {why}"])
     except ToolMissing as why:
         raise NotSimulated(str(why)) from None
     extent = replace(
         extent,
-        runs=simulated.runs,
-        frames=simulated.frames,
-        values=simulated.values,
-        tokens=simulated.tokens,
+        runs=len(bench.starts),
+        frames=bench.frames,
+        values=compared.values,
+        tokens=compared.tokens,
         elements=elements,
         blocks=len(own.blocks),
         unread_sites=unread,
     )
-    result = _result(extent, [*differences, *([simulated.difference] if simulated.difference else [])], obstacles)
-    return replace(result, wrong=len(differences) + simulated.wrong)
+    result = _result(extent, [*differences, *([str(compared.difference)] if compared.difference else [])], obstacles)
+    return replace(result, wrong=len(differences) + compared.wrong)
 
 
 def _result(extent: BitstreamCheck, differences: Sequence[str], obstacles: Sequence[str]) -> BitstreamCheck:
@@ -322,18 +322,6 @@ def _structure(unpacked: FlatNetlist, own: Parts, flat: FlatNetlist, placed: Par
     ], before.total()
 
 
-@dataclass(frozen=True)
-class _Simulated:
-    """Runs, frames, and what was compared of them."""
-
-    runs: int
-    frames: int
-    values: int
-    tokens: int
-    wrong: int
-    difference: str
-
-
 def _simulate(
     design: Design,
     chip: Netlist,
@@ -341,22 +329,15 @@ def _simulate(
     library: CellLibrary,
     integers: Mapping[str, np.ndarray],
     progress: Callable[[str], None],
-) -> _Simulated:
+) -> tuple[GateLevelBench, GateLevelComparison]:
+    """Return the runs of link 4, and how the unpacked cells did in them."""
     from onnx_hw_sim.gates.simulator import GateSimulator
 
     assert chip.reset_delay is not None
     simulator = GateSimulator(unpacked, library.models, *streams_of(design), chip.reset_delay)
     bench = GateLevelBench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds), whose="bitstream")
     progress(f"{len(unpacked.cells):,} cells, {bench.frames} frames in {len(bench.starts)} runs")
-    compared = bench.compare(simulator.run(bench.plan(), seed=SEED))
-    return _Simulated(
-        len(bench.starts),
-        bench.frames,
-        compared.values,
-        compared.tokens,
-        compared.wrong,
-        str(compared.difference or ""),
-    )
+    return bench, bench.compare(simulator.run(bench.plan(), seed=SEED))
 
 
 def difference_error(result: BitstreamCheck) -> UserError:
