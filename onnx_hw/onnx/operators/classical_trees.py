@@ -25,6 +25,9 @@ from onnx_hw.onnx.operators.tree_ensemble import (
     forest_of_roots,
 )
 
+NODES_AS_TENSORS = ("base_values_as_tensor", "nodes_hitrates_as_tensor", "nodes_values_as_tensor")
+"""Attributes of ``tree_nodes`` that the first versions of both operators lack."""
+
 
 def tree_nodes(
     *,
@@ -113,12 +116,7 @@ def has_probabilities(forest: Forest) -> bool:
 earlier(
     TreeEnsembleClassifier,
     since=1,
-    without=(
-        "base_values_as_tensor",
-        "class_weights_as_tensor",
-        "nodes_hitrates_as_tensor",
-        "nodes_values_as_tensor",
-    ),
+    without=("class_weights_as_tensor", *NODES_AS_TENSORS),
 )
 
 
@@ -154,12 +152,7 @@ def TreeEnsembleRegressor(
 earlier(
     TreeEnsembleRegressor,
     since=1,
-    without=(
-        "base_values_as_tensor",
-        "target_weights_as_tensor",
-        "nodes_hitrates_as_tensor",
-        "nodes_values_as_tensor",
-    ),
+    without=("target_weights_as_tensor", *NODES_AS_TENSORS),
 )
 
 
