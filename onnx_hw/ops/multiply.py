@@ -11,7 +11,13 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import added, delayed, engine
-from onnx_hw.ops.demand.soft_multipliers import multiplier_for, product_demand
+from onnx_hw.ops.demand.soft_multipliers import multiplier_for
+from onnx_hw.ops.demand.wide_product import (
+    WIDEST_FACTOR,
+    multipliers_of,
+    wide_product_demand,
+    wide_product_latency,
+)
 from onnx_hw.ops.folding import ElementFolding, MultiplierKind
 from onnx_hw.ops.operator import Component, Operator, even_cuts, narrow_cuts
 from onnx_hw.ops.permutation import Permutation
@@ -19,10 +25,10 @@ from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_pairs
-from onnx_hw_boards.demand import Adder, Demand, Product, Register
+from onnx_hw_boards.demand import Demand
 
-LIMB, WIDEST_FACTOR, WIDEST_PRODUCT = 18, 36, 48
-"""Bits that one hardware multiplier takes of a factor; the most that a circuit of several does; those of a stream."""
+WIDEST_PRODUCT = 48
+"""Bits of a stream's elements at most."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,12 +101,11 @@ class Multiply(Operator[MultiplyFolding]):
     @property
     def multipliers(self) -> int:
         """Hardware multipliers of a lane: one for each pair of limbs."""
-        a, b = (-(-factor.bits // LIMB) for factor in self.factors())
-        return a * b
+        return multipliers_of(*(factor.bits for factor in self.factors()))
 
     def latency(self) -> int:
-        """Return the latency: the sums, three stages of hardware multipliers, one for each level of additions."""
-        return any(self.offsets) + 3 + (self.multipliers.bit_length() - 1)
+        """Return the latency: the sums, and the product."""
+        return any(self.offsets) + wide_product_latency(*(factor.bits for factor in self.factors()))
 
     def schedule(self, folding: MultiplyFolding) -> Schedule:
         beats = AffineSequence.every(self.input_orders(folding)[0].beats)
@@ -111,22 +116,12 @@ class Multiply(Operator[MultiplyFolding]):
         return engine((1,), inputs=2) + delayed(1, self.latency()) + folding.width * lane
 
     def _lane(self, *, in_logic: bool) -> Demand:
-        """Return the demand of the offsets, the products of limbs, and their sums."""
-        factors = self.factors()
-        a, b = (factor.bits for factor in factors)
-        result_bits, demand = self.results()[0].dtype.bits, Demand()
-        for bits, offset in zip((a, b), self.offsets, strict=True):
+        """Return the demand of the offsets and of the product."""
+        factors, demand = self.factors(), Demand()
+        for factor, offset in zip(factors, self.offsets, strict=True):
             if any(self.offsets):
-                demand += added(bits) if offset else delayed(bits, 1)
-        if in_logic:
-            return demand + product_demand(*factors, in_logic=True)
-        limbs = [[one] if one.bits <= LIMB else [Int(LIMB, False), Int(one.bits - LIMB, one.signed)] for one in factors]
-        demand += Demand.of(*(Product(x.bits, y.bits, (x.signed, y.signed)) for x, y in product(*limbs)))
-        if self.multipliers == 4:  # those of one low and one high limb are added while the others wait
-            demand += delayed(result_bits, 1) + added(max(a, b) + 1)
-        if self.multipliers > 1:
-            demand += Demand.of(Adder(result_bits - LIMB), Register(result_bits))
-        return demand
+                demand += added(factor.bits) if offset else delayed(factor.bits, 1)
+        return demand + wide_product_demand(*factors, self.results()[0].dtype.bits, in_logic=in_logic)
 
     def test_vectors(self, folding: MultiplyFolding) -> TestVectors:
         return of_pairs(self, folding, folding.width)

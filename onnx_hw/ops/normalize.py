@@ -21,16 +21,14 @@ from onnx_hw.exact.inverse_root import half_bits, inverse_roots
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import accumulator, added, delayed, engine, position, shared_buffer
 from onnx_hw.ops.demand.division import pixel_ring_demand
-from onnx_hw.ops.demand.soft_multipliers import known_products_demand, product_demand
+from onnx_hw.ops.demand.soft_multipliers import known_products_demand
+from onnx_hw.ops.demand.wide_product import WIDEST_FACTOR, wide_product_demand, wide_product_latency
 from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.operator import Component, Operator, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Multiplexer, Product, Register
-
-LIMB = 18
-"""Bits of a factor that one hardware multiplier takes."""
+from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Multiplexer, Register
 
 POINT_BITS = 18
 """Bits behind the point of a distance from the mean, as a share of a power of two near the root of W."""
@@ -91,8 +89,8 @@ class Normalize(Operator[NormalizeFolding]):
                 f"there must be 4..20 bits of a root and 1..{POINT_BITS} behind the point, not {self.mantissa_bits} "
                 f"and {self.fraction_bits}"
             )
-        if max(self.sum_type.bits, self.operand.dtype.bits, self.point_type.bits) > 2 * LIMB:
-            raise ValueError(f"sums of {self.operand} must have at most {2 * LIMB} bits, not {self.sum_type.bits}")
+        if max(self.sum_type.bits, self.operand.dtype.bits, self.point_type.bits) > WIDEST_FACTOR:
+            raise ValueError(f"sums of {self.operand} must have at most {WIDEST_FACTOR} bits, not {self.sum_type.bits}")
 
     # ---- ranges ---------------------------------------------------------------------------------------------------
 
@@ -170,17 +168,22 @@ class Normalize(Operator[NormalizeFolding]):
 
     def sums_latency(self, folding: NormalizeFolding) -> int:
         """Return the cycles from an element to the sums of its pixel: a square, a tree, the sum, one of two pixels."""
-        return 1 + product_latency(self.operand.dtype.bits) + (folding.lanes - 1).bit_length() + 2
+        return (
+            1
+            + wide_product_latency(self.operand.dtype.bits, self.operand.dtype.bits)
+            + (folding.lanes - 1).bit_length()
+            + 2
+        )
 
     def root_latency(self, folding: NormalizeFolding) -> int:
         """Return the cycles from a step of the root's engine to that step: the sums, W, its leading zeros."""
-        square = product_latency(self.sum_type.bits) if self.centered else MULTIPLE_LATENCY
+        square = wide_product_latency(self.sum_type.bits, self.sum_type.bits) if self.centered else MULTIPLE_LATENCY
         return self.sums_latency(folding) + square + 1 + (self.half_bits - 1).bit_length()
 
     def latency(self, folding: NormalizeFolding) -> int:
         """Return the cycles from an operation to its results: the root, d, u, the product, its rounding."""
         multiple = MULTIPLE_LATENCY if self.weight & self.weight - 1 else 0
-        product = product_latency(self.point_type.bits, self.mantissa_bits + 1)
+        product = wide_product_latency(self.point_type.bits, self.mantissa_bits + 1)
         return self.root_latency(folding) + 3 + multiple + 1 + (self.half_bits - 1).bit_length() + 1 + product + 1
 
     def schedule(self, folding: NormalizeFolding) -> Schedule:
@@ -230,7 +233,9 @@ class Normalize(Operator[NormalizeFolding]):
                 demand += (lanes >> level) * added(width + level)
         demand += accumulator(squares) + delayed(2 * squares, 1) + Demand.of(Multiplexer(2, squares), Register(squares))
         if self.centered:
-            demand += delayed(lanes * bits, product_latency(bits)) + accumulator(total) + delayed(4 * total, 1)
+            demand += (
+                delayed(lanes * bits, wide_product_latency(bits, bits)) + accumulator(total) + delayed(4 * total, 1)
+            )
             demand += 2 * Demand.of(Multiplexer(2, total), Register(total)) + _product(total, total, folding)
             demand += added(2 * half)
         # W, its leading zeros, its root
@@ -240,7 +245,7 @@ class Normalize(Operator[NormalizeFolding]):
         demand += Demand.of(Adder(2 * half + root), Adder(remainder + 2), Multiplexer(2, remainder))
         demand += Demand.of(Adder(2 * half + root, gated=True), Register(2 * remainder + 2 * root))
         demand += added(root) + delayed(2 * (root + scales), 1) + Demand.of(Multiplexer(2, root + scales))
-        demand += delayed(root + scales, 4 + scales + product_latency(self.point_type.bits, root))
+        demand += delayed(root + scales, 4 + scales + wide_product_latency(self.point_type.bits, root))
         # distances from the mean, as shares, times the root
         distance, point = half + self.bound(0).bit_length() + 1, self.point_type.bits
         lane = known_products_demand(bits, np.array([self.weight])) + added(distance)
@@ -274,16 +279,6 @@ class Normalize(Operator[NormalizeFolding]):
         return f"Normalize {'with' if self.centered else 'without'} mean"
 
 
-def product_latency(a_bits: int, b_bits: int | None = None) -> int:
-    """Return the cycles of a product, of a square unless ``b_bits`` is given: 3, and 1 for each level of additions."""
-    other = a_bits if b_bits is None else b_bits
-    return 3 + ((1 + (a_bits > LIMB)) * (1 + (other > LIMB))).bit_length() - 1
-
-
 def _product(a_bits: int, b_bits: int, folding: NormalizeFolding) -> Demand:
     """Return the demand of a product of signed integers."""
-    if folding.in_logic:
-        return product_demand(Int(a_bits), Int(b_bits), in_logic=True)
-    limbs = [[bits] if bits <= LIMB else [LIMB, bits - LIMB] for bits in (a_bits, b_bits)]
-    parts = Demand.of(*(Product(a, b) for a in limbs[0] for b in limbs[1]))
-    return parts + (Demand() if len(parts.parts) == 1 else len(parts.parts) // 2 * added(a_bits + b_bits - LIMB))
+    return wide_product_demand(Int(a_bits), Int(b_bits), a_bits + b_bits, in_logic=folding.in_logic)

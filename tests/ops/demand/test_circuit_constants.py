@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from onnx_hw.exact import requantization
-from onnx_hw.ops import multiply, rearrange_plan
-from onnx_hw.ops.demand import blocks
+from onnx_hw.ops import normalize, rearrange_plan, softmax
+from onnx_hw.ops.demand import blocks, soft_multipliers
 from onnx_hw.ops.demand import matmul as matmul_demand
 from onnx_hw_boards.families import yosys_mapping
 from onnx_hw_boards.families.ecp5 import cost as ecp5_cost
@@ -12,6 +12,8 @@ from onnx_hw_boards.families.ecp5.primitives.block_ram import GEOMETRIES
 from onnx_hw_rtl.arithmetic import multiplier
 from onnx_hw_rtl.cores import gather, weights
 from onnx_hw_rtl.cores import matmul as matmul_core
+from onnx_hw_rtl.cores import normalize as normalize_core
+from onnx_hw_rtl.cores import softmax as softmax_core
 from onnx_hw_rtl.parts import fanout, table
 from onnx_hw_rtl.parts.rom import Rom
 
@@ -32,4 +34,6 @@ def test_memories_and_tables() -> None:
 
 
 def test_multipliers() -> None:
-    assert multiply.LIMB == multiplier.WideMultiplier.LIMB
+    assert soft_multipliers.MULTIPLIER_BITS == multiplier.WideMultiplier.LIMB
+    assert normalize.MULTIPLE_LATENCY == normalize_core.MULTIPLE_LATENCY
+    assert softmax.MULTIPLIER_LATENCY == softmax_core.MULTIPLIER_LATENCY
