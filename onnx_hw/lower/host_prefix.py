@@ -19,10 +19,17 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
 
 
+def is_left_to_host(node: Node) -> bool:
+    """Return whether a node is left to the host unless a product needs its result: it has no lowering, or it is a
+    Softmax or a normalization.
+    """
+    return lowering_of(node) is None or facts_of(node).effect is Effect.NORMALIZES
+
+
 def must_stay_on_host(node: Node, graph: Graph) -> bool:
     """Return whether a node must stay on the host even if its data is quantized, for example for its attributes."""
     lowering = lowering_of(node)
-    if lowering is None or facts_of(node).effect is Effect.NORMALIZES:
+    if lowering is None or is_left_to_host(node):
         return True
     if facts_of(node).effect in (Effect.SUMS, Effect.PICKS, Effect.DECIDES, *SCALE_EFFECTS):
         return False
@@ -47,8 +54,7 @@ def values_left_in_floats(graph: Graph) -> frozenset[str]:
     for node in graph.nodes:
         data = names_read(node) - set(graph.constants)
         before = bool(data) and data <= raw and not is_product(node) and facts_of(node).effect not in SCALE_EFFECTS
-        on_host = lowering_of(node) is None or facts_of(node).effect is Effect.NORMALIZES
-        if on_host or (before and (not results.isdisjoint(data) or must_stay_on_host(node, graph))):
+        if is_left_to_host(node) or (before and (not results.isdisjoint(data) or must_stay_on_host(node, graph))):
             results.update(node.outputs)
         if before:
             raw.update(node.outputs)

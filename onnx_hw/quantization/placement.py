@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from onnx_hw.lower.builder import INTEGER_TYPES
-from onnx_hw.lower.ops import lowering_of
+from onnx_hw.lower.host_prefix import is_left_to_host
 from onnx_hw.onnx.canonicalize.cast_to_float32 import OTHER_FLOATS
 from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import readers_of
@@ -74,8 +74,7 @@ def _without_tail(nodes: Sequence[Node], graph: Graph) -> list[Node]:
     tail: set[str] = set()
     for node in nodes:
         data = [name for name in node.inputs if name and name not in graph.constants]
-        on_host = lowering_of(node) is None or _effect(node) is Effect.NORMALIZES
-        begins = data and on_host and before_products.isdisjoint(node.outputs)
+        begins = data and is_left_to_host(node) and before_products.isdisjoint(node.outputs)
         if begins or not tail.isdisjoint(data):
             tail.update(name for name in node.outputs if name)
     return [node for node in nodes if tail.isdisjoint(node.outputs)]
