@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +23,10 @@ from onnx_hw.implement.route import BITSTREAM, RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
-from onnx_hw.messages.version import __version__
 from onnx_hw.prove.circuit.gate_level import NotSimulated, frames_of_a_run
 from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, GateLevelComparison, streams_of
 from onnx_hw.prove.circuit.stalls import SEED
+from onnx_hw.prove.circuit.stored_comparison import compared_once
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.families.family import Family
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from onnx_hw_sim.gates.netlist import FlatNetlist
 
 STAGE = "unpack"
-_RESULT = "result.json"
 
 
 @dataclass(frozen=True)
@@ -107,32 +105,20 @@ def prove(
     progress: Callable[[str], None] = lambda fact: None,
 ) -> BitstreamCheck:
     """Compare the bitstream of a build, unless that was done; only agreement is stored. Raise as ``check``."""
-    results: list[BitstreamCheck] = []
-
-    def make(folder: Path) -> None:
-        file = packed.folder / BITSTREAM
-        results.append(check(design, chip, synthesized.netlist, routed, file.read_bytes(), integers, progress=progress))
-        if not results[0].agrees:
-            raise _Differs
-        (folder / _RESULT).write_text(json.dumps(asdict(results[0])), encoding="utf-8")
-
     inputs = {
         "bitstream": packed.files[BITSTREAM],
         "netlist": synthesized.made.files[synthesized.netlist.name],
-        "frames": {tensor: hashlib.sha256(array.tobytes()).hexdigest() for tensor, array in integers.items()},
         "code": _fingerprint(chip.family),
-        "onnx-hw": __version__,
     }
-    try:
-        made = build.stage(STAGE, inputs, make)
-    except _Differs:
-        return results[0]
-    stored = json.loads((made.folder / _RESULT).read_text(encoding="utf-8"))
-    return BitstreamCheck(**{**stored, "cached": made.cached})
-
-
-class _Differs(Exception):
-    """The bitstream is not proven, so the result is not stored."""
+    file = packed.folder / BITSTREAM
+    return compared_once(
+        build,
+        STAGE,
+        inputs,
+        integers,
+        BitstreamCheck,
+        lambda: check(design, chip, synthesized.netlist, routed, file.read_bytes(), integers, progress=progress),
+    )
 
 
 def _fingerprint(family: Family) -> str:

@@ -7,10 +7,8 @@ value, and the cycle of every token.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,17 +19,16 @@ from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
-from onnx_hw.messages.version import __version__
 from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, streams_of
 from onnx_hw.prove.circuit.rom_contents import NAMES, RomContents, decode
 from onnx_hw.prove.circuit.stalls import SEED
+from onnx_hw.prove.circuit.stored_comparison import compared_once
 from onnx_hw.runtime.build_folder import BuildFolder
 
 if TYPE_CHECKING:
     from onnx_hw_sim.gates.simulator import GateSimulator, ToggleCount
 
 STAGE = "gates"
-_FOUND = "found.json"
 
 FRAMES_OF_A_RUN = (2, 8)
 """Least and most frames of a run; more than the least only where they fit in ``SECONDS``."""
@@ -118,31 +115,18 @@ def prove(
     """Simulate the netlist of a build, unless that was done; only agreement is stored. Raise as ``simulate``."""
     from onnx_hw_sim.gates.simulator import fingerprint
 
-    results: list[GateLevel] = []
-
-    def make(folder: Path) -> None:
-        results.append(simulate(design, chip, synthesized.netlist, integers, progress=progress))
-        if not results[0].agrees:
-            raise _Differs
-        (folder / _FOUND).write_text(json.dumps(asdict(results[0])), encoding="utf-8")
-
     inputs = {
         "netlist": synthesized.made.files[synthesized.netlist.name],
-        "frames": {tensor: hashlib.sha256(array.tobytes()).hexdigest() for tensor, array in integers.items()},
         "simulator": fingerprint(chip.family.cell_library()),
-        "onnx-hw": __version__,
     }
-    try:
-        made = build.stage(STAGE, inputs, make)
-    except _Differs:
-        return results[0]
-    stored = json.loads((made.folder / _FOUND).read_text(encoding="utf-8"))
-    activity = {core: NetActivity(**nets) for core, nets in stored["activity"].items()}
-    return GateLevel(**{**stored, "cached": made.cached, "activity": activity})
-
-
-class _Differs(Exception):
-    """The netlist differs, so the result is not stored."""
+    return compared_once(
+        build,
+        STAGE,
+        inputs,
+        integers,
+        GateLevel,
+        lambda: simulate(design, chip, synthesized.netlist, integers, progress=progress),
+    )
 
 
 def simulate(

@@ -1,0 +1,67 @@
+"""Comparisons of what a build made, kept beside it: of an identical build they need not be done again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+
+from onnx_hw.messages.version import __version__
+from onnx_hw.runtime.build_folder import BuildFolder
+
+_STORED = "found.json"
+
+
+class Comparison(Protocol):
+    """Interface of a dataclass that says whether something agrees, and whether an earlier build knew it."""
+
+    @property
+    def cached(self) -> bool: ...
+    @property
+    def agrees(self) -> bool: ...
+
+
+T = TypeVar("T", bound=Comparison)
+
+
+def compared_once(
+    build: BuildFolder,
+    stage: str,
+    inputs: Mapping[str, Any],
+    integers: Mapping[str, np.ndarray],
+    kind: type[T],
+    compare: Callable[[], T],
+) -> T:
+    """Return a comparison, or the stored one of an earlier, identical build; only agreement is stored.
+
+    Args:
+        stage: folder in the build.
+        inputs: everything that the result depends on besides the frames and the version of onnx-hw.
+        integers: frames by input tensor, (frames, height, width, channels).
+        kind: the dataclass of the result.
+        compare: compares; what it raises is passed on.
+    """
+    results: list[T] = []
+
+    def make(folder: Path) -> None:
+        results.append(compare())
+        if not results[0].agrees:
+            raise _Differs
+        (folder / _STORED).write_bytes(msgspec.json.encode(results[0]))
+
+    frames = {tensor: hashlib.sha256(array.tobytes()).hexdigest() for tensor, array in integers.items()}
+    try:
+        made = build.stage(stage, {**inputs, "frames": frames, "onnx-hw": __version__}, make)
+    except _Differs:
+        return results[0]
+    stored = msgspec.json.decode((made.folder / _STORED).read_bytes(), type=kind)
+    return replace(stored, cached=made.cached)  # type: ignore[type-var]
+
+
+class _Differs(Exception):
+    """Something differs, so the result is not stored."""
