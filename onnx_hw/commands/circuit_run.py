@@ -48,7 +48,7 @@ def circuit_run(
     from onnx_hw_sim.lockstep.library import RUNS
 
     count = frame_count(frames)
-    shards = shards_of(design, count)
+    shards = shards_of(design, count, in_sequence=True)
     running.fact = "compiling"
     simulator, names = build_simulator(design, folder, engine, listener)
     compiled = simulator.name == SimulationEngine.COMPILED

@@ -168,7 +168,7 @@ def _proven(
     running = recorder.running
     count = 0 if frames is None else frame_count(frames)
     wanted = options.frames or count or RANDOM_FRAMES
-    shards = sharded.shards_of(design, wanted)
+    shards = sharded.shards_of(design, wanted, in_sequence=frames is not None)
     bench = sharded.ShardBench(uuid4().hex, design, options.stalls, options.engine, folder.path)
     alone = options.scheduler is None and (options.jobs == 1 or len(shards) <= MAX_SHARDS_INLINE)
 

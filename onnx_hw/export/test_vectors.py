@@ -12,7 +12,7 @@ import numpy as np
 
 from onnx_hw.assemble.elaborate import edge_names
 from onnx_hw.ir.design import Design, Edge
-from onnx_hw.prove.circuit.prove import LARGE_FRAME_CYCLES, beats_of
+from onnx_hw.prove.circuit.prove import LARGE_FRAME_CYCLES, beats_of_sequence
 from onnx_hw.prove.circuit.stalls import full_rate
 from onnx_hw.timing.event_windows import token_cycles
 
@@ -111,7 +111,7 @@ def vectors(design: Design, module: str, integers: Mapping[str, np.ndarray]) -> 
     most = LARGE_FRAMES if design.interval > LARGE_FRAME_CYCLES else FRAMES
     first = {tensor: array[:most] for tensor, array in integers.items()}
     frames, names = len(next(iter(first.values()))), edge_names(design)
-    every, at_once = beats_of(design, first), full_rate(design, frames)
+    every, at_once = beats_of_sequence(design, first), full_rate(design, frames)
     leaving = token_cycles(design, frames + 1, at_once.offers, at_once.ready)
     arrays: dict[str, np.ndarray] = {}
     for edge in design.edges():

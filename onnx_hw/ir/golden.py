@@ -43,7 +43,11 @@ def walk(network: Network, integers: Mapping[str, np.ndarray]) -> Iterator[tuple
     """Yield every tensor of the network with its name, as ``trace`` returns them, one after the other.
 
     Only those that a later node reads are kept, so that all tensors of a large network need not be in memory at once.
+    A network that keeps state goes through its frames one after the other, from the initial state on.
     """
+    if network.keepers:
+        yield from _walk_in_sequence(network, integers).items()
+        return
     yield from integers.items()
     values = dict(integers)
     last = {name: k for k, group in enumerate(network.groups) for node in group for name in node.inputs}
@@ -55,6 +59,24 @@ def walk(network: Network, integers: Mapping[str, np.ndarray]) -> Iterator[tuple
         yield from results.items()
         values.update((name, array) for name, array in results.items() if last.get(name, k) > k)
         del results
+
+
+def _walk_in_sequence(network: Network, integers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Compute every tensor, frame by frame: what a frame leaves in a state is read in the next one."""
+    each: dict[str, list[np.ndarray]] = {}
+    left: dict[str, np.ndarray] = {}  # by tensor that a keeper reads: that of the frame before
+    for k in range(len(next(iter(integers.values())))):
+        entering = {name: array[k : k + 1] for name, array in integers.items()}
+        for node in network.keepers:
+            (read,), (made,) = node.inputs, node.outputs
+            before = left.get(read, np.zeros((0, *network.tensors[made].shape), np.int64))
+            (states,) = node.operator.golden(np.concatenate([before, before]))
+            entering[made] = states[-1:]
+        values = dict(walk(network.one_frame, entering))
+        left = {name: values[name] for node in network.keepers for name in node.inputs}
+        for name, array in values.items():
+            each.setdefault(name, []).append(array)
+    return {name: np.concatenate(arrays) for name, arrays in each.items()}
 
 
 def _computed(group: Loop, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -80,6 +102,14 @@ def _computed(group: Loop, values: Mapping[str, np.ndarray]) -> dict[str, np.nda
     return made
 
 
+def one_frame_more(integers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return frames and another one behind them, for the tokens of a frame that never comes.
+
+    Such tokens depend on padding and kept states alone, so that any frame will do.
+    """
+    return {name: np.concatenate([array, array[:1]]) for name, array in integers.items()}
+
+
 def walk_in_pieces(network: Network, integers: Mapping[str, np.ndarray]) -> Iterator[tuple[int, str, np.ndarray]]:
     """Yield every tensor of a few frames, and then of the next ones: number of the first one, name, array.
 
@@ -89,6 +119,7 @@ def walk_in_pieces(network: Network, integers: Mapping[str, np.ndarray]) -> Iter
     """
     count = len(next(iter(integers.values())))
     together = max(1, MAX_VALUES // sum(tensor.size for tensor in network.tensors.values()))
+    together = count if network.keepers else together  # a piece would begin with the initial state
     for first in range(0, count, together):
         piece = {name: array[first : first + together] for name, array in integers.items()}
         yield from ((first, name, array) for name, array in walk(network, piece))

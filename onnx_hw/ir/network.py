@@ -2,13 +2,14 @@
 
 ``Network`` is the value in the middle of the house. Its meaning (``golden.py``), its timing (``timing/``) and its
 circuit (``assemble.py``) are three views of it. Nothing in it computes with floats; grids ride along so that a report
-can speak in real units. The graph has no loop but those that pass a ``feedback`` input (``ops/previous_step.py``).
+can speak in real units. The graph has no loop but those that pass a ``feedback`` input, which leads to the next step
+(``ops/previous_step.py``) or to the next frame (``ops/kept_state.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +133,20 @@ class Network:
     def loops(self) -> tuple[Loop, ...]:
         """The loops: nodes that all depend on each other, in the network's order."""
         return _find_loops(self)
+
+    @cached_property
+    def keepers(self) -> tuple[NetworkNode, ...]:
+        """The nodes that keep a state from frame to frame."""
+        return tuple(node for node in self.nodes if node.operator.keeps)
+
+    @cached_property
+    def one_frame(self) -> Network:
+        """The network of one frame, into which the kept states enter as other tensors do; itself without any."""
+        if not self.keepers:
+            return self
+        entering = {name: self.tensors[name] for node in self.keepers for name in node.outputs}
+        others = tuple(node for node in self.nodes if not node.operator.keeps)
+        return replace(self, nodes=others, entries={**self.entries, **entering})
 
     @cached_property
     def groups(self) -> tuple[Loop, ...]:

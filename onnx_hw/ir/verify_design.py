@@ -58,7 +58,7 @@ def faults_of_design(design: Design, *, sized: bool) -> Iterator[Fault]:
 def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Iterator[Fault]:
     """Yield the nodes without a folding that can be built, and the foldings without a node."""
     nodes = {node.name: node for node in network.nodes}
-    on_loops = {tensor for loop in network.loops for node in loop for tensor in node.outputs}
+    on_loops = {tensor for loop in network.one_frame.loops for node in loop for tensor in node.outputs}
     for name in foldings:
         if name not in nodes:
             yield Fault("a folding must be that of a node, there is no such node", name)

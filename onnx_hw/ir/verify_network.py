@@ -151,7 +151,7 @@ def _types(network: Network, nodes: Sequence[Typed]) -> Iterator[Fault]:
 
 def _loops(network: Network) -> Iterator[Fault]:
     """Yield the faults of the loops: each row of the tensors on them can be made before the next one."""
-    for loop in network.loops:
+    for loop in network.one_frame.loops:
         made = {tensor for node in loop for tensor in node.outputs}
         steps = network.tensors[loop[0].outputs[0]].shape[0]
         for node in loop:

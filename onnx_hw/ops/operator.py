@@ -107,6 +107,8 @@ class Operator(ABC, Generic[F]):
     row_by_row: ClassVar[bool] = False
     """Whether row k of every result is made of no later row of the operands with as many rows, and the circuit gives it
     without taking a later one: so it may lie on a loop, whose steps are rows."""
+    keeps: ClassVar[bool] = False
+    """Whether ``feedback`` leads to the next frame, not to the next row: golden is a function of all frames so far."""
     operand: Tensor  # of an operator with one input
 
     def operands(self) -> tuple[Tensor, ...]:

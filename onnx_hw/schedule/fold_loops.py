@@ -80,8 +80,9 @@ class _Loops:
         self.budget, self.allowed = budget, allowed_by(budget)
         self.on_loops = [node for loop in network.loops for node in loop]
         self.steps = {
-            node.name: network.tensors[node.outputs[0]].shape[0] + bool(node.operator.feedback)
+            node.name: 2 * rows if node.operator.keeps else rows + bool(node.operator.feedback)
             for node in self.on_loops
+            for rows in (network.tensors[node.outputs[0]].shape[0],)
         }
         self.best = (sum(node.operator.cycles(node.operator.narrowest) for node in network.nodes) << 8, 0)
         self.chosen: Foldings = {}

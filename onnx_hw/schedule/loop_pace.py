@@ -58,7 +58,8 @@ class _Part:
         self._loop, self._schedules = loop, {node.name: schedules[node.name] for node in loop}
         self._design = replace(design, network=part_of(design.network, loop), loops=())
         self._edges = self._design.edges()
-        self.steps = design.network.tensors[loop[0].outputs[0]].shape[0]
+        kept = any(node.operator.keeps for node in loop)  # what leads to the next frame leads round once a frame
+        self.steps = 1 if kept else design.network.tensors[loop[0].outputs[0]].shape[0]
         self._settled, self._most = horizon(self._design, 1)
         self._leaving = {edge.tensor: self._most * edge.beats for edge in self._edges if edge.consumer is None}
 

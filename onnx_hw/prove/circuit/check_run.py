@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ir.design import Design, Edge
+from onnx_hw.ir.golden import one_frame_more, trace
 from onnx_hw.prove.circuit.run_comparison import Run, RunComparison
 from onnx_hw.prove.circuit.stalls import Stall
 from onnx_hw.timing.event_windows import WINDOW_CYCLES, EventWindows
@@ -29,7 +30,8 @@ class PlannedRun:
     """Planned run: what is streamed, how the outside stalls it, and what must come out.
 
     Attributes:
-        beats: tokens of each edge, by tensor, (frames · beats, width); see ``golden_beats``.
+        beats: tokens of each edge, by tensor, (frames · beats, width); see ``golden_beats``. Of a design that keeps
+            state, edges that sources do not feed have one frame more.
         frames: number of frames.
         first_frame: number of its first frame, for messages.
     """
@@ -79,7 +81,12 @@ def simulate_and_compare(
         false_start: cycles before a reset in mid-frame, which must leave no trace.
         first_frame: number of the first frame, for messages.
     """
-    plan = PlannedRun(golden_beats(design, golden), len(next(iter(golden.values()))), stall, first_frame)
+    beats, frames = golden_beats(design, golden), len(next(iter(golden.values())))
+    if design.network.keepers:
+        inputs = [boundary.tensor for boundary in design.network.inputs]
+        following = trace(design.network, one_frame_more({name: golden[name] for name in inputs}))
+        beats |= {name: rows for name, rows in golden_beats(design, following).items() if name not in inputs}
+    plan = PlannedRun(beats, frames, stall, first_frame)
     return _whole(design, simulator, names, [plan], slack, patience, false_start)[0]
 
 
@@ -169,7 +176,7 @@ def stimulus_of(
 
     inputs = [edge for edge in design.edges() if edge.producer is None]
     outputs = [edge for edge in design.edges() if edge.consumer is None]
-    frames = len(beats[inputs[0].tensor]) // inputs[0].beats
+    frames = len(beats[inputs[0].tensor]) // inputs[0].beats  # of an input, there is never one frame more
     return Stimulus(
         tokens={names.edges[e.tensor]: _fill_unused_lanes(beats[e.tensor], e) for e in inputs},
         offers={names.edges[tensor]: np.asarray(offers, dtype=np.int64) for tensor, offers in stall.offers.items()},

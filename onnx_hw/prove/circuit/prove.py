@@ -14,7 +14,7 @@ import numpy as np
 
 from onnx_hw.assemble.elaborate import NamedCircuit, bench_circuit, to_circuit
 from onnx_hw.ir.design import Design
-from onnx_hw.ir.golden import walk_in_pieces
+from onnx_hw.ir.golden import one_frame_more, walk_in_pieces
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.messages.html import render_value
 from onnx_hw.prove.circuit import waves
@@ -187,13 +187,33 @@ def plan_runs(design: Design, integers: Mapping[str, np.ndarray], engine: str) -
             fewer of them.
     """
     frames = frames_to_simulate(design, len(next(iter(integers.values()))), engine)
-    beats = beats_of(design, {tensor: array[:frames] for tensor, array in integers.items()})
+    streamed = {tensor: array[:frames] for tensor, array in integers.items()}
+    beats = beats_of_sequence(design, streamed)
     each = {edge.tensor: edge.beats for edge in design.edges()}
+    more = {tensor: len(rows) // each[tensor] - frames for tensor, rows in beats.items()}
 
     def part(of: range) -> dict[str, np.ndarray]:
-        return {tensor: rows[of.start * each[tensor] : of.stop * each[tensor]] for tensor, rows in beats.items()}
+        return {
+            tensor: rows[of.start * each[tensor] : (of.stop + more[tensor]) * each[tensor]]
+            for tensor, rows in beats.items()
+        }
 
     return tuple(PlannedRun(part(of), len(of), stall, of.start) for of, stall in _plan(design, frames, engine))
+
+
+def beats_of_sequence(
+    design: Design, integers: Mapping[str, np.ndarray], tensors: Collection[str] | None = None
+) -> dict[str, np.ndarray]:
+    """Return what ``beats_of`` does for the frames since a reset.
+
+    Where a design keeps state, edges that sources do not feed have the tokens of one frame more: what is made of the
+    state that the last frame leaves. Other edges make nothing that is not made of padding.
+    """
+    if not design.network.keepers:
+        return beats_of(design, integers, tensors)
+    beats = beats_of(design, one_frame_more(integers), tensors)
+    fed = {edge.tensor: edge.beats for edge in design.edges() if edge.producer is None}
+    return {tensor: rows[: -fed[tensor]] if tensor in fed else rows for tensor, rows in beats.items()}
 
 
 def beats_of(
@@ -255,7 +275,8 @@ def prove(
 def _plan(design: Design, frames: int, engine: str) -> Iterator[tuple[range, Stall]]:
     """Plan which frames each run streams, and how the outside stalls it."""
     slow = engine in SLOW_ENGINES
-    for piece in split_frames(frames, 1 if slow else MAX_PIECES):
+    at_once = slow or bool(design.network.keepers)  # each run begins with a reset, and a state with its first frame
+    for piece in split_frames(frames, 1 if at_once else MAX_PIECES):
         yield piece, full_rate(design, len(piece))
     stalled = min(frames, SLOW_FRAMES if slow else STALLED_FRAMES)
     for kind in ("random", "bursts"):

@@ -76,7 +76,8 @@ class RunComparison:
     Args:
         design: the design.
         names: names of its streams and engines in the circuit.
-        beats: tokens of each edge, by tensor, those of all frames end to end.
+        beats: tokens of each edge, by tensor, those of all frames end to end; of edges that sources do not feed perhaps
+            those of one frame more.
         frames: number of frames.
         first_frame: number of the first one, for messages.
     """
@@ -87,7 +88,8 @@ class RunComparison:
         self._design, self._names, self._frames = design, names, frames
         edges = {edge.tensor: edge for edge in design.edges()}
         self._values = {
-            tensor: _EdgeComparison(edge, beats[tensor], first_frame * edge.beats) for tensor, edge in edges.items()
+            tensor: _EdgeComparison(edge, beats[tensor], frames * edge.beats, first_frame * edge.beats)
+            for tensor, edge in edges.items()
         }
         self._fills = {tensor: _Fill(design, edge) for tensor, edge in edges.items() if edge.producer}
         self._outputs = {edge.tensor: _Collected(edge, frames) for edge in edges.values() if edge.consumer is None}
@@ -159,20 +161,20 @@ class RunComparison:
 class _EdgeComparison:
     """Tokens of one edge, without places beyond the tensor.
 
-    Tokens of the frame that never comes depend on padding alone: they equal the first ones of any frame. Whether they
-    may be there is a question for the firings.
+    Tokens of the frame that never comes depend on padding and on kept states alone. Without states they equal the first
+    ones of any frame; with them, golden gives one frame more. Whether they may be there is a question for the firings.
     """
 
-    def __init__(self, edge: Edge, beats: np.ndarray, before: int) -> None:
-        self._edge, self._beats, self._before = edge, beats, before
+    def __init__(self, edge: Edge, beats: np.ndarray, whole: int, before: int) -> None:
+        self._edge, self._beats, self._whole, self._before = edge, beats, whole, before
         self._seen = self.compared = self.wrong = 0
         self.difference: Difference | None = None
 
     def add(self, seen: np.ndarray, cycles: np.ndarray) -> None:
-        edge, first, whole = self._edge, self._seen, len(self._beats)
+        edge, first, whole = self._edge, self._seen, self._whole
         count = max(0, min(len(seen), whole + edge.beats - first))
         expected = self._beats[first : first + count]
-        if first + count > whole:
+        if first + count > len(self._beats):
             expected = np.concatenate([expected, self._beats[max(0, first - whole) : first + count - whole]])
         used = edge.order.used(count, first)
         self.compared += int(np.count_nonzero(used))

@@ -1,7 +1,8 @@
 """Sharded proof (link 3, for `verify`): thousands of frames, cut into shards that workers prove, here or elsewhere.
 
 A shard begins with reset and with the frames before its own, so that what a frame leaves behind is seen by the next one
-wherever the cut is.
+wherever the cut is. Random frames of a network that keeps state begin a new sequence in every shard; a user's samples
+are one sequence, and so one shard.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.messages.version import __version__
 from onnx_hw.prove.circuit.check_run import PlannedRun, simulate_together
 from onnx_hw.prove.circuit.engines import build_simulator
-from onnx_hw.prove.circuit.prove import LARGE_FRAME_CYCLES, beats_of
+from onnx_hw.prove.circuit.prove import LARGE_FRAME_CYCLES, beats_of_sequence
 from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw.prove.circuit.stalls import SEED, Stall, freeze_output, full_rate, random_stall, starve_input
 from onnx_hw.runtime.options import SimulationEngine, Stalls
@@ -113,10 +114,15 @@ class UnknownBench:
     """Answer of a worker that does not have this bench yet."""
 
 
-def shards_of(design: Design, frames: int) -> list[Shard]:
-    """Split a number of frames into shards; the last one has at least two frames, if there are two."""
+def shards_of(design: Design, frames: int, *, in_sequence: bool = False) -> list[Shard]:
+    """Split a number of frames into shards; the last one has at least two frames, if there are two.
+
+    Args:
+        in_sequence: whether a network that keeps state is to get all frames one after the other.
+    """
     least = LARGE_FRAMES if design.interval > LARGE_FRAME_CYCLES else 4 * WARM_UP_FRAMES
     size = max(least, CYCLES_A_SHARD // design.interval)
+    size = frames if in_sequence and design.network.keepers else size
     parts = [range(first, min(first + size, frames)) for first in range(0, frames, size)]
     if len(parts) > 1 and len(parts[-1]) < 2:
         parts[-2:] = [range(parts[-2].start, frames)]
@@ -240,7 +246,7 @@ def _planned(bench: ShardBench, shard: Shard) -> PlannedRun:
     integers = _random(design, shard) if samples is None else golden.integers_of(design.network, samples)
     frames = len(next(iter(integers.values())))
     stall = choose_stall(design, frames, bench.stalls, shard.number)
-    return PlannedRun(beats_of(design, integers), frames, stall, shard.frames.start - shard.before)
+    return PlannedRun(beats_of_sequence(design, integers), frames, stall, shard.frames.start - shard.before)
 
 
 def _counted(bench: ShardBench, engine: str, shard: Shard, plan: PlannedRun, run: Run) -> ShardResult:
