@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import pickle
+import select
+import socket
+from io import BufferedRWPair
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +16,49 @@ from cocotb.triggers import RisingEdge
 
 import cocotb
 from onnx_hw_sim.circuit import RESET_CYCLES
-from onnx_hw_sim.cocotb_engine import RECORDING, STIMULUS
+from onnx_hw_sim.cocotb_engine import ENDED, STIMULUS
 from onnx_hw_sim.environment import Environment
+
+CYCLES_PER_LOOK = 1024
+"""Cycles between two looks at whether the other side is still there: a second, at most."""
 
 
 @cocotb.test()
 async def run(dut: Any) -> None:
-    """Run the stimulus from reset to its end."""
-    circuit, stimulus = pickle.loads(Path(STIMULUS).read_bytes())
+    """Run the stimulus from reset to its end, and send what is recorded of each window that is asked for."""
+    circuit, stimulus, address, token = pickle.loads(Path(STIMULUS).read_bytes())
     environment, ports = Environment(circuit, stimulus, None), Ports(dut, circuit)
-    Clock(dut.clk, 10, unit="ns").start()
-    await ports.reset(environment)
-    if stimulus.false_start:
-        for _ in range(stimulus.false_start):
-            await ports.cycle(environment)
-        environment.begin()
+    with socket.create_connection(address) as connection, connection.makefile("rwb") as pipe:
+        pipe.write(token)
+        pipe.flush()
+        Clock(dut.clk, 10, unit="ns").start()
         await ports.reset(environment)
-    while not environment.ended:
-        await ports.cycle(environment)
-    Path(RECORDING).write_bytes(pickle.dumps(environment.recording()))
+        if stimulus.false_start:
+            for _ in range(stimulus.false_start):
+                await ports.cycle(environment)
+            environment.begin()
+            await ports.reset(environment)
+        while (asked := _asked(pipe)) is not None:
+            cycles, limit = asked
+            environment.limit = stimulus.cycles if limit is None else limit
+            until = environment.cycle + cycles
+            while environment.cycle < until and not environment.ended:
+                await ports.cycle(environment)
+                if environment.cycle % CYCLES_PER_LOOK == 0 and select.select([connection], [], [], 0)[0]:
+                    return  # the other side has gone: it says nothing else before it has its answer
+            pickle.dump((not environment.ended, environment.recording()), pipe)
+            pipe.flush()
+            environment.forget()
+    Path(ENDED).touch()
+
+
+def _asked(pipe: BufferedRWPair) -> tuple[int, int | None] | None:
+    """Return the cycles of the window that is asked for, and those of the run if they changed; None at the end."""
+    try:
+        asked: tuple[int, int | None] = pickle.load(pipe)
+    except EOFError:
+        return None
+    return asked
 
 
 class Ports:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from cocotb_tools.runner import get_runner
 
-from onnx_hw_sim.cocotb_engine import RECORDING
+from onnx_hw_sim.cocotb_engine import ENDED
 from onnx_hw_sim.shared_library import VERILOG
 
 FLAGS = {"verilator": ["-Wno-fatal", "-Wno-lint", "--no-timing"]}
 
 
 def main(step: str, simulator: str, built: Path, folder: Path) -> int:
-    """Run a step and return the exit code: 1 if there is no recording in the end."""
+    """Run a step and return the exit code: 1 if the run did not come to an end."""
     runner = get_runner(simulator)
     if step == "build":
         runner.build(
@@ -35,7 +35,7 @@ def main(step: str, simulator: str, built: Path, folder: Path) -> int:
             test_dir=folder,
             results_xml=str(folder / "results.xml"),
         )
-    return 0 if (folder / RECORDING).exists() else 1
+    return 0 if (folder / ENDED).exists() else 1
 
 
 if __name__ == "__main__":

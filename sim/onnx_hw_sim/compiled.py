@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -23,8 +24,9 @@ class SimulationError(Exception):
 
 
 class CompiledSimulator(NativeSimulator):
-    """Simulator whose runs are independent."""
+    """Simulator whose runs are independent, one at a time in a thread."""
 
+    at_once = 1
     PREFIX = "simulation"
     SIGNATURES: ClassVar[Mapping[str, Signature]] = {
         "open": (POINTER, [ctypes.c_char_p]),
@@ -34,6 +36,7 @@ class CompiledSimulator(NativeSimulator):
         "window": (None, [POINTER, U64, U64]),
         "reset": (I32, [POINTER, I64, I64]),
         "advance": (I32, [POINTER, I64, I64, I64, I64]),
+        "forget": (None, [POINTER]),
         "error": (ctypes.c_char_p, [POINTER]),
         "cycle": (I64, [POINTER]),
         "state": (ctypes.c_uint8, [POINTER, U32]),
@@ -100,13 +103,36 @@ class CompiledSimulator(NativeSimulator):
             ValueError: the stimulus does not fit the circuit.
             SimulationError: the circuit cannot be simulated.
         """
-        stimulus.check(self.circuit)
         if wave is not None:
             if not self.traced:
                 raise ValueError("this library was compiled without waveforms; it must be built with `traced`")
             wave.open("w").close()  # Verilator would not report a file that it cannot write
             stimulus = replace(stimulus, cycles=min(stimulus.cycles, window[1]))
-        handle = self._c.simulation_open(str(wave).encode() if wave else None)
+        with self._begun(stimulus, str(wave).encode() if wave else None, window) as windows:
+            while windows.advance(CYCLES_PER_CALL):
+                if progress is not None:
+                    progress(windows.cycle)
+            if progress is not None:
+                progress(windows.cycle)
+            return windows.recording(0)
+
+    def run_together(self, stimuli: Sequence[Stimulus]) -> list[Recording]:
+        """Simulate runs, one after the other; see ``run``."""
+        return [self.run(stimulus) for stimulus in stimuli]
+
+    @contextmanager
+    def windows(self, stimuli: Sequence[Stimulus]) -> Iterator[CompiledWindows]:
+        """Begin one run from reset that is recorded in windows of cycles; raise as ``run``, there or later."""
+        (stimulus,) = stimuli
+        with self._begun(stimulus) as windows:
+            yield windows
+
+    @contextmanager
+    def _begun(
+        self, stimulus: Stimulus, wave: bytes | None = None, window: tuple[int, int] = (0, _NO_END)
+    ) -> Iterator[CompiledWindows]:
+        stimulus.check(self.circuit)
+        handle = self._c.simulation_open(wave)
         try:
             self._c.simulation_window(handle, *window)
             keep = self._connect(handle, stimulus=stimulus)
@@ -114,15 +140,8 @@ class CompiledSimulator(NativeSimulator):
             if stimulus.false_start:
                 self._advance(handle, stimulus.false_start, stimulus.false_start, _NO_END, _NO_END)
                 self._reset(handle)
-            status = RunStatus.GO_ON
-            until = 0
-            while status == RunStatus.GO_ON:
-                until += CYCLES_PER_CALL
-                status = self._advance(handle, until, stimulus.cycles, stimulus.patience, stimulus.tail)
-                if progress is not None:
-                    progress(self._c.simulation_cycle(handle))
+            yield CompiledWindows(self, handle, stimulus)
             del keep
-            return self._recording(handle, status=status)
         finally:
             self._c.simulation_close(handle)
 
@@ -142,3 +161,39 @@ class CompiledSimulator(NativeSimulator):
 
     def _fire_bytes(self, handle: int) -> int:
         return int(self._c.simulation_fire_bytes(handle))
+
+    def _window(self, handle: int, status: RunStatus, since: int) -> Recording:
+        """Return what was recorded from a cycle on, and forget it."""
+        recording = self._recording(handle, status=status, since=since)
+        self._c.simulation_forget(handle)
+        return recording
+
+
+class CompiledWindows:
+    """Run that is under way; see ``circuit.Windows``."""
+
+    def __init__(self, simulator: CompiledSimulator, handle: int, stimulus: Stimulus) -> None:
+        self._simulator, self._handle, self._stimulus = simulator, handle, stimulus
+        self._limit, self._status = stimulus.cycles, RunStatus.GO_ON
+        self.cycle = self._since = 0
+
+    def limit(self, run: int, cycles: int) -> None:
+        """End the run, number 0, at another cycle than its stimulus says."""
+        del run
+        self._limit = cycles
+
+    def advance(self, cycles: int) -> bool:
+        """Simulate some cycles; return whether the run goes on."""
+        until, stimulus = self.cycle + cycles, self._stimulus
+        while self._status == RunStatus.GO_ON and self.cycle < until:
+            stop = min(until, self.cycle + CYCLES_PER_CALL)
+            self._status = self._simulator._advance(self._handle, stop, self._limit, stimulus.patience, stimulus.tail)
+            self.cycle = self._simulator._c.simulation_cycle(self._handle)
+        return self._status == RunStatus.GO_ON
+
+    def recording(self, run: int) -> Recording:
+        """Return what was recorded of the run, number 0, since the last call, and forget it."""
+        del run
+        recording = self._simulator._window(self._handle, self._status, self._since)
+        self._since = recording.cycles
+        return recording

@@ -99,6 +99,14 @@ struct Simulation {
         tail = -1;
     }
 
+    void forget() {
+        for (Log& log : logs) {
+            log.cycles.clear();
+            log.payload.clear();
+        }
+        fires.clear();
+    }
+
     bool record_fires() {
         const uint8_t* now = static_cast<const uint8_t*>(bench->fires);
         fires.insert(fires.end(), now, now + bench->fire_bytes);
@@ -201,6 +209,9 @@ int32_t simulation_advance(void* handle, int64_t until, int64_t limit, int64_t p
         return BROKEN;
     }
 }
+
+// Forgets what was recorded so far; the run goes on.
+void simulation_forget(void* handle) { static_cast<Simulation*>(handle)->forget(); }
 
 const char* simulation_error(void* handle) { return static_cast<Simulation*>(handle)->error.c_str(); }
 int64_t simulation_cycle(void* handle) { return static_cast<Simulation*>(handle)->cycle; }

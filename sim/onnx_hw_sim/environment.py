@@ -24,6 +24,7 @@ class Environment:
         self.offers = [stimulus.offers[s.name].tolist() for s in circuit.sources]
         self.ready = [stimulus.ready[s.name].tolist() for s in circuit.sinks]
         self.expected = [stimulus.expected[s.name] for s in circuit.sinks]
+        self.limit = stimulus.cycles
         self.begin()
 
     def begin(self) -> None:
@@ -32,14 +33,20 @@ class Environment:
         self.quiet = 0
         self.tail = self.stimulus.tail if not any(self.expected) else -1
         self.held_back = False
-        self.fires: list[int] = []
         self.valid = self.readies = 0
+        self.taken = [0] * self.ends
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what was recorded so far; the run goes on."""
+        self.since = self.cycle
+        self.fires: list[int] = []
         self.cycles_of: list[list[int]] = [[] for _ in self.streams]
         self.payloads: list[list[int]] = [[] for _ in self.streams]
 
     @property
     def finished(self) -> bool:
-        return self.tail >= 0 and (self.tail == 0 or self.cycle >= self.stimulus.cycles)
+        return self.tail >= 0 and (self.tail == 0 or self.cycle >= self.limit)
 
     @property
     def deadlocked(self) -> bool:
@@ -47,14 +54,14 @@ class Environment:
 
     @property
     def ended(self) -> bool:
-        return self.finished or self.deadlocked or self.cycle >= self.stimulus.cycles
+        return self.finished or self.deadlocked or self.cycle >= self.limit
 
     def driven(self, in_reset: bool = False) -> tuple[list[int], int, int]:
         """Return the inputs in this cycle: payloads and valids of the sources, readies of the sinks, one bit each."""
         self.held_back = False
         payloads, valids, readies = [], 0, 0
         for k, tokens in enumerate(self.tokens):
-            taken = len(self.cycles_of[k])
+            taken = self.taken[k]
             left = taken < len(tokens)
             valid = left and self.offers[k][taken] <= self.cycle and not in_reset
             self.held_back |= left and not valid
@@ -91,6 +98,8 @@ class Environment:
             if transfers >> k & 1:
                 self.cycles_of[k].append(self.cycle)
                 self.payloads[k].append(payload_of(k))
+                if k < self.ends:
+                    self.taken[k] += 1
         self.cycle += 1
         if self.tail > 0:
             self.tail -= 1
@@ -104,10 +113,11 @@ class Environment:
             self.progress(self.cycle)
 
     def _satisfied(self) -> bool:
-        taken = map(len, self.cycles_of[len(self.tokens) : self.ends])
+        taken = self.taken[len(self.tokens) :]
         return all(count >= expected for count, expected in zip(taken, self.expected, strict=True))
 
     def recording(self) -> Recording:
+        """Return what was recorded and not forgotten."""
         names = [stream.name for stream in self.streams]
         tokens = {}
         for stream, payloads in zip(self.streams, self.payloads, strict=True):
@@ -118,7 +128,9 @@ class Environment:
         return Recording(
             cycles=self.cycle,
             fires={
-                engine: np.array([t for t, fires in enumerate(self.fires) if fires >> k & 1], dtype=np.int64)
+                engine: np.array(
+                    [t for t, fires in enumerate(self.fires, self.since) if fires >> k & 1], dtype=np.int64
+                )
                 for k, engine in enumerate(self.circuit.engines)
             },
             cycles_of={name: np.array(c, dtype=np.int64) for name, c in zip(names, self.cycles_of, strict=True)},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 
 from amaranth.hdl import Cat, ClockDomain, Module, Signal, Value
@@ -24,6 +25,7 @@ class InterpretedSimulator:
 
     name = "interpreted"
     verilog = ""
+    at_once = 1
 
     def __init__(self, circuit: Circuit, component: Component):
         self.circuit = circuit
@@ -60,14 +62,28 @@ class InterpretedSimulator:
         Raises:
             ValueError: the stimulus does not fit the circuit.
         """
+        environment = self._begin(stimulus, progress)
+        self._simulator.run()
+        return environment.recording()
+
+    def run_together(self, stimuli: Sequence[Stimulus]) -> list[Recording]:
+        """Simulate runs, one after the other; see ``run``."""
+        return [self.run(stimulus) for stimulus in stimuli]
+
+    @contextmanager
+    def windows(self, stimuli: Sequence[Stimulus]) -> Iterator[InterpretedWindows]:
+        """Begin one run from reset that is recorded in windows of cycles; raise as ``run``."""
+        (stimulus,) = stimuli
+        yield InterpretedWindows(self._simulator, self._begin(stimulus, None))
+
+    def _begin(self, stimulus: Stimulus, progress: Callable[[int], None] | None) -> Environment:
         stimulus.check(self.circuit)
         if self._environment is not None:
             self._simulator.reset()
         else:  # not earlier: a simulator that never runs would leave its coroutine unawaited
             self._simulator.add_testbench(self._testbench)
-        self._environment = environment = Environment(self.circuit, stimulus, progress)
-        self._simulator.run()
-        return environment.recording()
+        self._environment = Environment(self.circuit, stimulus, progress)
+        return self._environment
 
     async def _testbench(self, context) -> None:  # type: ignore[no-untyped-def]  # Amaranth does not name its type
         environment = self._environment
@@ -94,3 +110,29 @@ class InterpretedSimulator:
         context.set(self._drive, environment.inputs())
         environment.observe(context.get(self._seen), lambda k: context.get(self._payloads[k]))
         await context.tick()
+
+
+class InterpretedWindows:
+    """Run that is under way; see ``circuit.Windows``."""
+
+    def __init__(self, simulator: AmaranthSimulator, environment: Environment) -> None:
+        self._simulator, self._environment = simulator, environment
+
+    def limit(self, run: int, cycles: int) -> None:
+        """End the run, number 0, at another cycle than its stimulus says."""
+        del run
+        self._environment.limit = cycles
+
+    def advance(self, cycles: int) -> bool:
+        """Simulate some cycles; return whether the run goes on."""
+        until = self._environment.cycle + cycles
+        while self._environment.cycle < until and self._simulator.advance():
+            pass
+        return not self._environment.ended
+
+    def recording(self, run: int) -> Recording:
+        """Return what was recorded of the run, number 0, since the last call, and forget it."""
+        del run
+        recording = self._environment.recording()
+        self._environment.forget()
+        return recording

@@ -15,7 +15,14 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.prove.circuit.check_run import golden_beats, simulate_and_compare, stimulus_of
+from onnx_hw.prove.circuit import check_run
+from onnx_hw.prove.circuit.check_run import (
+    PlannedRun,
+    golden_beats,
+    simulate_and_compare,
+    simulate_together,
+    stimulus_of,
+)
 from onnx_hw.prove.circuit.engines import build_simulator
 from onnx_hw.prove.circuit.stalls import Stall, full_rate, random_stall
 from onnx_hw.runtime.options import SimulationEngine
@@ -81,6 +88,21 @@ def test_engines_agree(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["convolution", "branches"])
 def test_engines_agree_on_others(name: str, tmp_path: Path) -> None:
     agree(NETWORKS[name](), [SimulationEngine.COMPILED], tmp_path)
+
+
+def test_a_slow_engine_is_compared_in_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare what windows of a few cycles find with what the whole recording does."""
+    monkeypatch.setattr(check_run, "WINDOW_CYCLES", 5)
+    design = convolution()
+    golden = every_tensor(design.network, random_frames(design, FRAMES, seed=3))
+    simulator, names = build_simulator(design, tmp_path, SimulationEngine.INTERPRETED)
+    for stall, _ in stalls(design):
+        plan = PlannedRun(golden_beats(design, golden), FRAMES, stall)
+        (seen,) = simulate_together(design, simulator, names, [plan])
+        whole = simulate_and_compare(design, simulator, names, golden, stall)
+        assert seen.agrees and seen.values_compared and seen.firings_compared
+        assert replace(seen, outputs={}) == replace(whole, outputs={})
+        assert all(np.array_equal(seen.outputs[name], values) for name, values in whole.outputs.items())
 
 
 def agree(design: Design, engines: list[SimulationEngine], folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_hw_sim import shared_library, stalls
-from onnx_hw_sim.circuit import Simulator, Stimulus, Stream
+from onnx_hw_sim.circuit import Recording, Simulator, Stimulus, Stream, WindowedSimulator
+from onnx_hw_sim.cocotb_engine import CocotbSimulator
 from onnx_hw_sim.compiled import CompiledSimulator, SimulationError
 from onnx_hw_sim.interpreted import InterpretedSimulator
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
@@ -276,3 +278,49 @@ def test_a_stream_that_cannot_be_is_refused(arguments: tuple[str, int, int], mes
 def test_engines_are_simulators(engines) -> None:
     simulators: tuple[Simulator, ...] = engines(ADDER)
     assert [simulator.name for simulator in simulators] == ["compiled", "compiled", "interpreted"]
+
+
+@pytest.mark.parametrize("cycles", [1, 7, 20])
+def test_windows_hold_what_a_whole_recording_holds(engines, cycles: int) -> None:
+    """Record runs that end, hang, and are cut off at another cycle than they began with, some cycles at a time."""
+    cases = [
+        (ADDER, stimulus(ADDER, 20, seed=1, tail=5, ready={"sum": stalls.random_ready(30, 0.5, 2)}), None),
+        (ADDER, stimulus(ADDER, 9, seed=2, expected={"sum": 4}, tail=1 << 40, cycles=1 << 40), 23),
+        (DEAD, stimulus(DEAD, 12, seed=3, patience=20), None),
+    ]
+    for adder, given_, limit in cases:
+        whole = replace(given_, cycles=limit or given_.cycles)
+        for simulator in engines(adder):
+            assert isinstance(simulator, WindowedSimulator)
+            assert_same(in_windows(simulator, given_, cycles, limit), simulator.run(whole))
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="needs Icarus Verilog")
+def test_windows_come_out_of_another_process(compiled_in: Path) -> None:
+    icarus, given_ = CocotbSimulator.build("icarus", ADDER.circuit(), compiled_in), stimulus(ADDER, 9, seed=4)
+    assert_same(
+        in_windows(icarus, replace(given_, tail=1 << 40), 5, 23), icarus.run(replace(given_, tail=1 << 40, cycles=23))
+    )
+    assert_same(icarus.run(given_), InterpretedSimulator(ADDER.circuit(), ADDER).run(given_))
+
+
+def in_windows(simulator: WindowedSimulator, given_: Stimulus, cycles: int, limit: int | None) -> Recording:
+    """Return the windows of a run end to end; none has more than its cycles."""
+    pieces, more = list[Recording](), True
+    with simulator.windows([given_]) as windows:
+        while more:
+            if limit is not None and len(pieces) == 1:
+                windows.limit(0, limit)
+            more = windows.advance(cycles)
+            pieces.append(windows.recording(0))
+    ends = [piece.cycles for piece in pieces]
+    for first, piece in zip([0, *ends], pieces, strict=False):
+        assert piece.cycles - first <= cycles
+        for times in (*piece.fires.values(), *piece.cycles_of.values()):
+            assert np.all((times >= first) & (times < piece.cycles))
+
+    def end_to_end(field: str) -> dict[str, np.ndarray]:
+        return {name: np.concatenate([getattr(p, field)[name] for p in pieces]) for name in getattr(pieces[0], field)}
+
+    parts = {field: end_to_end(field) for field in ("fires", "cycles_of", "tokens")}
+    return replace(pieces[-1], **parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 SLACK = 64
 """Cycles simulated beyond the predicted end."""
+
+Name = tuple[str, str]
 
 NO_END = 1 << 60
 """Cycles: more than any run has."""
@@ -117,7 +120,7 @@ def _whole(
     stimuli, predicted = [], []
     for plan in plans:
         events = plan.events(design)
-        predicted.append((events, events.until(NO_END)))
+        predicted.append((events, _seen_events(events, names)))
         stimulus = stimulus_of(design, names, plan.beats, plan.stall, max(0, events.last) + slack)
         stimuli.append(replace(stimulus, patience=patience, false_start=false_start))
     runs = []
@@ -127,6 +130,17 @@ def _whole(
         runs.append(comparison.result(plan.stall.name, recording, events.circle()))
         events.close()
     return runs
+
+
+def _seen_events(events: EventWindows, names: CircuitNames) -> dict[Name, np.ndarray]:
+    """Return all events of a run that a recording has, those of engines without a name in the circuit left out."""
+    pieces, cycle = defaultdict[Name, list[np.ndarray]](list), 0
+    while not events.over:
+        cycle += WINDOW_CYCLES
+        for name, cycles in events.until(cycle).items():
+            if name[0] == "sink" or name in names.engines:
+                pieces[name].append(cycles)
+    return {name: np.concatenate(parts) for name, parts in pieces.items()}
 
 
 def _in_windows(
