@@ -5,7 +5,7 @@ An operator of the prefix reads its data unquantized, even where hardware reads 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from onnx_hw.exact.rationals import NotFinite
 from onnx_hw.lower.builder import Builder
@@ -29,7 +29,7 @@ def is_left_to_host(node: Node) -> bool:
 def must_stay_on_host(node: Node, graph: Graph) -> bool:
     """Return whether a node must stay on the host even if its data is quantized, for example for its attributes."""
     lowering = lowering_of(node)
-    if lowering is None or is_left_to_host(node):
+    if lowering is None or is_left_to_host(node) or divides_tensors(node, graph.constants):
         return True
     if facts_of(node).effect in (Effect.SUMS, Effect.PICKS, Effect.DECIDES, *SCALE_EFFECTS):
         return False
@@ -43,6 +43,12 @@ def must_stay_on_host(node: Node, graph: Graph) -> bool:
     except NotFinite:
         return False
     return False
+
+
+def divides_tensors(node: Node, constants: Container[str]) -> bool:
+    """Return whether a node divides one tensor by another; it is hardware only between products, like a Softmax."""
+    facts = facts_of(node)
+    return facts.effect is Effect.SCALES and facts.inverts and not any(name in constants for name in node.inputs)
 
 
 def values_left_in_floats(graph: Graph) -> frozenset[str]:

@@ -7,7 +7,8 @@ QuantizeLinear and a DequantizeLinear behind each of them. They are:
   them. What the host must compute first (``lower/host_prefix.py``) is quantized where hardware reads it.
 * Every result of a product or an average, but behind the nodes that the requantization absorbs: an addition or a
   multiplication with a constant, Relu, Clip.
-* Every sum or product of two tensors, and every Concat that leads to a product, but behind a Relu or Clip.
+* Every sum or product of two tensors, and every quotient of two and every Concat that leads to a product, but behind a
+  Relu or Clip.
 * What the host has prepared for comparisons: decision trees are hardware.
 * Every function of such integers that leads to a product, however many nodes compute it (x · Sigmoid(x) are two): it
   becomes one table. A function that only leads to an output stays on the host, in floats.
@@ -27,7 +28,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from onnx_hw.lower.builder import INTEGER_TYPES
-from onnx_hw.lower.host_prefix import is_left_to_host
+from onnx_hw.lower.host_prefix import divides_tensors, is_left_to_host
 from onnx_hw.onnx.canonicalize.cast_to_float32 import OTHER_FLOATS
 from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import readers_of
@@ -98,12 +99,15 @@ def choose_quantized_values(model: Model, head: Collection[str] = (), *, outputs
 
 
 def wide_values(graph: Graph, points: Collection[str]) -> set[str]:
-    """Return the chosen values whose mean or squares a normalization takes: it makes small differences large."""
+    """Return the chosen values whose mean or squares a normalization takes, or that divide another tensor: small
+    differences of these become large.
+    """
     producers = {name: node for node in graph.nodes for name in node.outputs}
     wide: set[str] = set()
     for node in graph.nodes:
-        if _effect(node) is Effect.NORMALIZES and not facts_of(node).along_axis:
-            name = node.inputs[0]
+        divides = divides_tensors(node, graph.constants)
+        if divides or (_effect(node) is Effect.NORMALIZES and not facts_of(node).along_axis):
+            name = node.inputs[1 if divides else 0]
             while name not in points and name in producers and _effect(producers[name]) is Effect.KEEPS:
                 name = producers[name].inputs[0]
             wide.update({name}.intersection(points))
@@ -302,8 +306,11 @@ class _Choice:
         return _effect(node) is Effect.SUMS and result is not None and result.element_type == "float"
 
     def _joins(self, node: Node) -> bool:
-        """Say whether hardware makes one tensor of several."""
-        return self._adds_tensors(node) or (_effect(node) is Effect.JOINS and node.outputs[0] in self.before_products)
+        """Say whether hardware makes one tensor of several; quotients only where a product needs them."""
+        result = node.outputs[0]
+        if divides_tensors(node, self.constants):
+            return result in self.before_macs or self.without_products
+        return self._adds_tensors(node) or (_effect(node) is Effect.JOINS and result in self.before_products)
 
     def _adds_tensors(self, node: Node) -> bool:
         """Say whether a node adds or multiplies two tensors."""

@@ -1,4 +1,4 @@
-"""Add, Sub and Mul of two tensors, each with its own scale; they become hardware when the result is quantized."""
+"""Add, Sub, Mul and Div of two tensors, each with its own scale; they become hardware when the result is quantized."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from onnx_hw.exact.requantization import LARGEST_TABLE
 from onnx_hw.exact.wide_quantized_add import MAX_WIDE_OPERAND_VALUES
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.layout.stream_layout import Layout
-from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.lower.obstacle import Obstacle, not_built
 from onnx_hw.lower.values.function import FunctionValue
 from onnx_hw.lower.values.product import PendingProduct
+from onnx_hw.lower.values.quotient import PendingQuotient
 from onnx_hw.lower.values.real import Real
 from onnx_hw.lower.values.sum import PendingSum
+from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.model import Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
 
 MAX_FACTOR_BITS = 16
 """Maximum width of an operand of a product of two tensors, in bits."""
@@ -52,6 +56,20 @@ def product_of(builder: Builder, node: Node) -> PendingProduct:
         if real.zero_point is None or builder.tensors[real.tensor].dtype.bits > MAX_FACTOR_BITS:
             raise _not_quantized(node, k, f"is {builder.tensors[real.tensor].dtype!r} or has no zero point")
     return PendingProduct(a, b)
+
+
+def quotient_of(builder: Builder, node: Node) -> PendingQuotient:
+    """Return the quotient of a node's inputs, which waits for a quantizer.
+
+    Raises:
+        Obstacle: An operand is not quantized, has too many bits, or no integer that stands for 0; or the host computes
+            the quotient.
+    """
+    in_products = any(is_product(other) or facts_of(other).effect is Effect.SUMS for other in builder.graph.nodes)
+    if in_products and not builder.leads_to_product(node.outputs[0]):
+        raise not_built(node)
+    product = product_of(builder, node)
+    return PendingQuotient(product.a, product.b)
 
 
 def _operand(builder: Builder, node: Node, k: int) -> Real:
@@ -91,7 +109,7 @@ def _not_quantized(node: Node, k: int, what: str, quantized: bool = False) -> Ob
         what: end of the message, a predicate of the operand's name.
         quantized: whether the model quantizes the operand already, so that only the model's author can reduce the bits.
     """
-    bits = MAX_FACTOR_BITS if quantized or node.op_type == "Mul" else 8
+    bits = MAX_FACTOR_BITS if quantized or node.op_type in ("Mul", "Div") else 8
     return Obstacle(
         "operand-not-quantized",
         f"both operands of {node.op_type} must be quantized to at most {bits} bits with one scale;"

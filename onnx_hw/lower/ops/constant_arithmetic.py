@@ -1,7 +1,7 @@
 """Add, Sub, Mul, Div and BatchNormalization with constants: they change scale and offset, not the integers.
 
 A negative factor of a product's sums changes the sign of the product's weights instead. Where that is not possible,
-the node is a function of its data (``lookup.py``). Add, Sub and Mul of two tensors are in ``binary.py``.
+the node is a function of its data (``lookup.py``). Add, Sub, Mul and Div of two tensors are in ``binary.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from onnx_hw.exact.rationals import fractions
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.obstacle import PER_PIXEL, Obstacle
-from onnx_hw.lower.ops.binary import product_of, sum_of
+from onnx_hw.lower.ops.binary import product_of, quotient_of, sum_of
 from onnx_hw.lower.ops.constants import aligned, is_constant, scaled_constant
 from onnx_hw.lower.ops.lookup import function_of
 from onnx_hw.lower.ops.per_element import per_element, with_signs
@@ -46,15 +46,15 @@ def add(builder: Builder, node: Node) -> None:
 
 @lowers("Mul", "Div")
 def multiply(builder: Builder, node: Node) -> None:
-    """Accept a constant and data; Mul also accepts two quantized tensors."""
+    """Accept a constant and data, or two quantized tensors; the quotient of two is hardware before a product."""
     if all(is_constant(builder, name) for name in node.inputs):
         builder.constants[node.outputs[0]] = scaled_constant(builder, node, node.op_type == "Div")
         return
     if _is_function(builder, node) and node.outputs[0] not in builder.exact:
         builder.values[node.outputs[0]] = function_of(builder, node)
         return
-    if node.op_type == "Mul" and not any(is_constant(builder, name) for name in node.inputs):
-        builder.pending[node.outputs[0]] = product_of(builder, node)
+    if not any(is_constant(builder, name) for name in node.inputs):
+        builder.pending[node.outputs[0]] = (product_of if node.op_type == "Mul" else quotient_of)(builder, node)
         return
     real, constant, is_second = _operands(builder, node)
     real, factors = _with_constant_per_channel(builder, node, real, constant)

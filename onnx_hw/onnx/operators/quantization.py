@@ -137,7 +137,8 @@ def quantize(
         rounded = rounded.astype(np.float64)  # a sum with the zero point that float32 cannot hold
     if zero_point is not None:
         rounded += per_element(zero_point, x.shape, axis, block_size).astype(rounded.dtype)
-    return np.clip(rounded, low, high, out=rounded).astype(_native(dtype)).astype(dtype, copy=False)
+    bounded = np.fmin(np.fmax(rounded, low, out=rounded), high, out=rounded)  # NaN becomes the least integer
+    return bounded.astype(_native(dtype)).astype(dtype, copy=False)
 
 
 def dequantize(

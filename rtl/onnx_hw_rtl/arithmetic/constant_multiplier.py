@@ -118,6 +118,16 @@ class ConstantMultiplier(Component):
         return ShiftedMultiple(value, part.factor, part.sign, part.shift, level)
 
 
+def constant_multiple(m: Module, name: str, value: Value, constant: int, latency: int) -> Value:
+    """Return an unsigned value times a constant, ``latency`` cycles later; without latency, by a power of two."""
+    if not latency:
+        return Cat(Const(0, constant.bit_length() - 1), value)
+    multiplier = ConstantMultiplier(len(value), constant, signed=False, latency=latency)
+    m.submodules[name] = multiplier
+    m.d.comb += multiplier.a.eq(value)
+    return multiplier.p
+
+
 def _at_least(value: Value, bits: int) -> Value:
     """Extend a value to a number of bits, with copies of its sign or with zeros."""
     sign = value[-1] if value.shape().signed else Const(0, 1)

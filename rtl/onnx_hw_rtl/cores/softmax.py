@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from onnx_hw_rtl.arithmetic.clamp import clamp
-from onnx_hw_rtl.arithmetic.constant_multiplier import ConstantMultiplier
+from onnx_hw_rtl.arithmetic.constant_multiplier import constant_multiple
 from onnx_hw_rtl.arithmetic.divider import delayed_denominators, divide_in_pipeline, divide_in_steps
 from onnx_hw_rtl.arithmetic.sum_tree import sum_tree
 from onnx_hw_rtl.parts.fanout import copies
@@ -215,9 +215,5 @@ class Softmax(Core):
 
     def _product(self, m: Module, value: Value, constant: int, name: str) -> Value:
         """Return a multiple, ``MULTIPLIER_LATENCY`` cycles later if either part of the factor is no power of two."""
-        if not self.multiplies:
-            return Cat(Const(0, constant.bit_length() - 1), value)
-        multiplier = ConstantMultiplier(len(value), constant, signed=False, latency=MULTIPLIER_LATENCY)
-        m.submodules[f"{name}_multiple"] = multiplier
-        m.d.comb += multiplier.a.eq(value)
-        return multiplier.p
+        latency = MULTIPLIER_LATENCY if self.multiplies else 0
+        return constant_multiple(m, f"{name}_multiple", value, constant, latency)
