@@ -35,7 +35,7 @@ def read(path: Path) -> Board:
     """Run a file of the user's, and return the board that it defines.
 
     Raises:
-        ValueError: it defines no board.
+        ValueError: it defines no board, or one that cannot be: an unknown resource, a name that is no text.
         Exception: whatever the file raises.
     """
     spec = importlib.util.spec_from_file_location(f"{__name__}.of_user.{path.stem}", path)
@@ -45,4 +45,5 @@ def read(path: Path) -> Board:
     defined = getattr(module, "BOARD", None)
     if not isinstance(defined, Board):
         raise ValueError(f"BOARD must be a board, not {defined!r}")
+    defined.verify()
     return defined

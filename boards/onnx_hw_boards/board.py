@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.device import ChipType
 from onnx_hw_boards.families.family import Family
+
+MIN_CLOCK_MHZ, MAX_CLOCK_MHZ = 1e-3, 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,20 @@ class Board:
     package: str
     speed: str
     default_clock_mhz: float
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for a clock that is none."""
+        mhz = self.default_clock_mhz
+        if not isinstance(mhz, Real) or not MIN_CLOCK_MHZ <= mhz <= MAX_CLOCK_MHZ:
+            raise ValueError(f"default_clock_mhz must be {MIN_CLOCK_MHZ:g} .. {MAX_CLOCK_MHZ:,} MHz, not {mhz!r}")
+
+    def verify(self) -> None:
+        """Raise ``ValueError`` for what the board lacks, as far as a look at it alone can say."""
+        for name in ("name", "title", "package", "speed"):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} must be a text, not {getattr(self, name)!r}")
+        if not self.name:
+            raise ValueError("the board must have a name")
 
     @property
     def family(self) -> Family:

@@ -14,6 +14,15 @@ from typing import Any, ClassVar, Protocol
 
 from onnx_hw_link.link import Link
 
+MIN_RATE, MAX_RATE = 300, 1_000_000_000
+"""Bits a second of a link: no serial port is slower, no pin faster."""
+
+
+def require_rate(name: str, rate: object) -> None:
+    """Raise ``ValueError`` unless a link's bits a second are a whole number that a link may have."""
+    if not isinstance(rate, int) or not MIN_RATE <= rate <= MAX_RATE:
+        raise ValueError(f"{name} must be a whole number in {MIN_RATE:,} .. {MAX_RATE:,}, not {rate!r}")
+
 
 class SimulatedPort(Protocol):
     """A port of this machine with a simulated chip behind it."""
@@ -43,6 +52,18 @@ class BoardLink(ABC):
     ports: ClassVar[Mapping[str, str]]
     resource: str
     number: int
+
+    def require_pads(self, platform: Any) -> None:
+        """Raise ``ValueError`` unless an Amaranth platform has the resource of the pads, with all its subsignals."""
+        named = f"{self.resource}#{self.number}"
+        if (self.resource, self.number) not in platform.resources:
+            known = ", ".join(f"{name}#{number}" for name, number in platform.resources)
+            raise ValueError(f"the platform must have the resource {named} of the link; it has {known}")
+        pads = {getattr(pad, "name", "") for pad in platform.lookup(self.resource, self.number).ios}
+        if missing := sorted({*self.ports} - pads):
+            raise ValueError(
+                f"the resource {named} must have the subsignals {', '.join(self.ports)}; it lacks {missing[0]}"
+            )
 
     @property
     @abstractmethod

@@ -36,6 +36,16 @@ class LinkedBoard(Board):
     link: BoardLink
     loader: Loader
 
+    def verify(self) -> None:
+        """Raise ``ValueError`` also for a link, its pads, a loader or a clock that the platform does not have."""
+        super().verify()
+        for name, kind in (("link", BoardLink), ("loader", Loader)):
+            if not isinstance(getattr(self, name), kind):
+                raise ValueError(f"{name} must be a {kind.__name__}, not {getattr(self, name)!r}")
+        self.link.require_pads(self.platform())
+        mhz = self.clock(self.default_clock_mhz).mhz
+        self.link.bit_rate(mhz)
+
     @cached_property
     def oscillator_mhz(self) -> Fraction:
         """Clock that arrives at the chip, in MHz."""

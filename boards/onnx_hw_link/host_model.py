@@ -15,6 +15,7 @@ from onnx_hw_link.frames import in_turns, out_of_turns
 from onnx_hw_link.greeting import PROTOCOL
 from onnx_hw_link.host_operators import run_steps
 from onnx_hw_link.link import Link, LinkPort
+from onnx_hw_link.model_schema import require_schema
 
 __all__ = ["FORMAT", "HostModel"]
 
@@ -68,7 +69,7 @@ class HostModel:
         path = Path(path)
         path = path / FILE if path.is_dir() else path
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = read_json(path)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else f"it is no JSON: {error}"
             hint = "build the model for a board with a link first"
@@ -88,7 +89,20 @@ class HostModel:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> HostModel:
-        """Return the model that the object of a ``model.json`` describes."""
+        """Return the model that the object of a ``model.json`` describes.
+
+        Raises:
+            LinkError: a field is missing, or wrong.
+        """
+        try:
+            require_schema(data)
+            return cls._of(data)
+        except ValueError as error:
+            hint = "build the model again with this version of onnx-hw"
+            raise NotOurs(f"{FILE} must be that of a build, and is not: {error}; {hint}") from error
+
+    @classmethod
+    def _of(cls, data: Mapping[str, Any]) -> HostModel:
         sides = [tuple(_port(stream) for stream in data[side]) for side in ("streams_in", "streams_out")]
         turns = [tuple((int(k), int(beats)) for k, beats in data[side]) for side in ("turns_in", "turns_out")]
         buffers = data["input_buffer"], data["output_buffer"]
@@ -131,8 +145,13 @@ class HostModel:
         self.head(values)
         beats = []
         for stream, port in zip(self.data["streams_in"], self.link.inputs, strict=True):
+            if stream["value"] not in values:
+                raise NotOurs(f"{FILE} must say how the host computes `{stream['value']}`")
             flat = np.append(values[stream["value"]].reshape(-1).astype(np.int64), 0)
-            beats.append(flat[np.array(stream["places"]).reshape(port.beats, port.width)])
+            places = np.array(stream["places"], dtype=np.int64).reshape(port.beats, port.width)
+            if places.max() >= len(flat) - 1:
+                raise NotOurs(f"{FILE} must name places of `{stream['value']}`, which has {len(flat) - 1:,} elements")
+            beats.append(flat[places])
         return in_turns(self.link.inputs, self.link.input_turns, beats), values
 
     def head(self, values: dict[str, np.ndarray]) -> None:
@@ -140,11 +159,11 @@ class HostModel:
         if self.elsewhere:
             needed = ", ".join(self.elsewhere)
             raise NotOurs(f"the host must compute {needed}, for which onnx_hw has to be installed: use onnx-hw infer")
-        run_steps(self.data["head"], values)
+        _run(self.data["head"], values)
 
     def tail(self, values: dict[str, np.ndarray]) -> None:
         """Add the values that the host computes behind the hardware."""
-        run_steps(self.data["tail"], values)
+        _run(self.data["tail"], values)
 
     def leaving(self, data: bytes, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the outputs by name, from the bytes of results and the values of ``entering``."""
@@ -154,6 +173,27 @@ class HostModel:
             values[value["value"]] = integers.astype(value["dtype"]).reshape(value["shape"])
         self.tail(values)
         return {name: values[name] for name in self.outputs}
+
+
+def read_json(path: Path) -> Any:
+    """Return the contents of a file of a build.
+
+    Raises:
+        OSError, ValueError: it cannot be read, or is no JSON.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no file")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+
+
+def _run(steps: Sequence[Mapping[str, Any]], values: dict[str, np.ndarray]) -> None:
+    try:
+        run_steps(steps, values)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise NotOurs(f"an operator of {FILE} must fit its inputs: {error}") from error
 
 
 def _port(stream: Mapping[str, Any]) -> LinkPort:

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from math import prod
 from typing import Any
 
 import numpy as np
 
-__all__ = ["DOMAINS", "FLOATS", "INTEGERS", "KNOWN", "ROUNDING_MODES", "Held", "limits_of", "quant_bounds", "run_steps"]
+__all__ = [
+    "DOMAINS",
+    "FLOATS",
+    "INTEGERS",
+    "KNOWN",
+    "MAX_ELEMENTS",
+    "ROUNDING_MODES",
+    "Held",
+    "limits_of",
+    "quant_bounds",
+    "run_steps",
+]
 
 Array = np.ndarray
 
@@ -165,14 +177,31 @@ DOMAINS: Mapping[str, tuple[str, ...]] = {
 """Domains of the operators above that are not ONNX's own."""
 
 
+MAX_ELEMENTS = 1 << 26
+"""Largest number of elements of an array on the host."""
+
+
+def _require_size(op: str, inputs: Sequence[Array]) -> None:
+    """Raise ``ValueError`` for inputs whose result would be larger than any array may be."""
+    size = sum(x.size for x in inputs)
+    if isinstance(KNOWN[op][1], np.ufunc):
+        size = max(size, prod(np.broadcast_shapes(*(x.shape for x in inputs))))
+    if size > MAX_ELEMENTS:
+        raise ValueError(f"{op} makes {size:,} elements, more than {MAX_ELEMENTS:,}")
+
+
 def run_steps(steps: Sequence[Mapping[str, Any]], values: dict[str, Array]) -> dict[str, Array]:
     """Add the results of the steps to ``values``, by name.
 
     Args:
         steps: each ``op``, ``inputs`` ("" is left out), ``output`` and ``attributes``.
         values: known values, constants among them.
+
+    Raises:
+        ValueError, TypeError, LookupError, ArithmeticError: inputs or attributes do not fit the operator.
     """
     for step in steps:
         inputs = [values[name] if name else None for name in step["inputs"]]
+        _require_size(step["op"], [x for x in inputs if x is not None])
         values[step["output"]] = np.asarray(KNOWN[step["op"]][1](*inputs, **step["attributes"]))
     return values

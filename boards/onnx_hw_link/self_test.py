@@ -16,7 +16,7 @@ from pathlib import Path
 
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.errors import LinkError
-from onnx_hw_link.host_model import HostModel, NotOurs
+from onnx_hw_link.host_model import HostModel, NotOurs, read_json
 from onnx_hw_link.session import Faults
 from onnx_hw_link.transport import TRANSPORTS
 
@@ -66,7 +66,7 @@ class KnownFrames:
         """Read the frames of a build's folder; raise ``LinkError`` where there are none that we can read."""
         path = Path(build) / FILE
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = read_json(path)
             if data["format"] != FORMAT:
                 raise NotOurs(f"{path} must be of format {FORMAT}, not {data['format']}: build the model again")
             sent, wanted = (tuple(b64decode(frame) for frame in data[side]) for side in ("sent", "wanted"))

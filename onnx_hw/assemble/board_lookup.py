@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import onnx_hw_boards
+from onnx_hw.assemble.board_file import read_board
 from onnx_hw.messages.errors import user_error
 from onnx_hw.messages.text import did_you_mean
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.verilog_board import VerilogBoard
-
-
-def read_board(file: str) -> Board:
-    """Return the ``BOARD`` of a Python file; raise ``UserError`` where it is missing, fails, or defines none."""
-    if not Path(file).is_file():
-        raise user_error(
-            "board-file",
-            "the file of the board must be there",
-            where=f"--board {file}",
-            hint="`onnx-hw boards` lists those that come along",
-            stage="arguments",
-        )
-    try:
-        return onnx_hw_boards.read(Path(file))
-    except Exception as error:
-        raise user_error(
-            "board-file",
-            f"the file must define a board; running it gives {type(error).__name__}: {error}",
-            where=f"--board {file}",
-            hint="docs/boards.md shows such a file",
-            stage="arguments",
-        ) from error
 
 
 def find_board(name: str) -> Board:

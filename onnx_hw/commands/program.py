@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx_hw_boards
-from onnx_hw.assemble.board_lookup import read_board
+from onnx_hw.assemble.board_file import read_board
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard

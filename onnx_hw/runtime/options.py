@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,11 @@ class QuantizeOptions:
     accuracy_loss: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise ``UserError`` for an unknown output, a value that is not a path, and two options that set the bits."""
+        """Raise ``UserError`` for an unknown output, a value that is not a path or a number, and two that set bits."""
+        for option, goal in (("--sqnr", self.sqnr), ("--accuracy-loss", self.accuracy_loss)):
+            if goal is not None and isnan(goal):
+                message = "the goal of a search must be a number, not nan"
+                raise UserError(Problem("argument", message, option, stage="arguments"))
         given = {"--bits": self.weights or self.data, "--sqnr": self.sqnr, "--accuracy-loss": self.accuracy_loss}
         named = [option for option, value in given.items() if value is not None]
         if len(named) > 1:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import onnx_hw_boards
+from onnx_hw.assemble import board_file
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.implement.check_fit import check_fit, pin_constraints, too_full
 from onnx_hw.messages.errors import ExitCode, UserError
@@ -92,6 +93,15 @@ BOARD = replace(onnx_hw_boards.board("ecp5"), name="mine", default_clock_mhz=50.
 """
 
 
+LINKED = """
+from dataclasses import replace
+import onnx_hw_boards
+from onnx_hw_boards.links.spi import Spi
+from onnx_hw_boards.links.uart import Uart
+BOARD = replace(onnx_hw_boards.board("ulx3s"), link={link})
+"""
+
+
 def test_a_file_of_the_user_s_is_a_board(tmp_path: Path) -> None:
     file = tmp_path / "my_board.py"
     file.write_text(OF_A_USER)
@@ -107,6 +117,19 @@ def test_a_file_of_the_user_s_is_a_board(tmp_path: Path) -> None:
         ("import amaranth_bored", "ModuleNotFoundError: No module named 'amaranth_bored'"),
         ("x = 1", "ValueError: BOARD must be a board, not None"),
         ("BOARD = 'ulx3s'", "ValueError: BOARD must be a board, not 'ulx3s'"),
+        ("raise SystemExit(0)", "running it gives SystemExit: 0"),
+        ("raise KeyboardInterrupt", "running it gives KeyboardInterrupt"),
+        ("import os; os._exit(0)", "running it ends the program"),
+        ("import os; os.abort()", "running it ends the program: killed by SIGABRT"),
+        ("class E(BaseException):\n  def __str__(self): raise SystemExit\nraise E", "running it gives E\n"),
+        (OF_A_USER.replace("50.0", "0.0"), "default_clock_mhz must be 0.001 .. 10,000 MHz, not 0.0"),
+        (OF_A_USER.replace("50.0", "float('nan')"), "default_clock_mhz must be .* not nan"),
+        (LINKED.format(link="Uart(0)"), "baud must be a whole number in 300 .. 1,000,000,000, not 0"),
+        (LINKED.format(link="Uart(1.5e6)"), "baud must be a whole number in .* not 1500000.0"),
+        (LINKED.format(link="Spi(0)"), "sck_hz must be a whole number in .* not 0"),
+        (LINKED.format(link="Uart(resource='wires')"), "must have the resource wires#0 of the link; it has clk25#0"),
+        (LINKED.format(link="Uart(resource='led')"), "the resource led#0 must have the subsignals rx, tx; it lacks rx"),
+        (LINKED.format(link="None"), "link must be a BoardLink, not None"),
     ],
 )
 def test_a_file_that_is_no_board_is_refused(text: str | None, told: str, tmp_path: Path) -> None:
@@ -116,6 +139,14 @@ def test_a_file_that_is_no_board_is_refused(text: str | None, told: str, tmp_pat
     with pytest.raises(UserError, match=told) as refusal:
         find_board(str(file))
     assert refusal.value.problems[0].where == f"--board {file}"
+
+
+def test_a_file_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(board_file, "SECONDS", 0.5)
+    file = tmp_path / "my_board.py"
+    file.write_text("while True: pass")
+    with pytest.raises(UserError, match=r"running it ends the program: still running after 0\.5 s"):
+        find_board(str(file))
 
 
 def test_a_module_without_a_board_is_no_board() -> None:

@@ -188,3 +188,13 @@ def test_every_value_of_the_real_models_gets_a_type(name):
     names = {name for node in found.nodes for name in node.outputs if name}
     assert names <= set(found.values)
     assert all(isinstance(n, int) for name in names for n in found.values[name].shape)
+
+
+@pytest.mark.parametrize(
+    ("equation", "told"),
+    [("ab->abz", "not `z`"), ("ab->a,b", "not `,`"), ("ab->ab->ab", "not `->`"), ("...->...z", "not `z`")],
+)
+def test_einsum_names_letters_that_no_input_has(equation, told):
+    with pytest.raises(UserError) as refused:
+        infer(model([node("Einsum", ["x"], ["y"], equation=equation)], [Value("x", "float", (2, 3))]))
+    assert f"its result must have letters of its inputs, {told}" in str(refused.value)

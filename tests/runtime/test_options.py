@@ -6,7 +6,7 @@ import pytest
 
 from onnx_hw.commands.build import build
 from onnx_hw.messages.errors import UserError
-from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
+from onnx_hw.runtime.options import BuildOptions, Evaluator, QuantizeOptions, RunOptions
 from onnx_hw.runtime.stage import Stage
 from support.fixture_paths import EXAMPLES
 
@@ -42,6 +42,8 @@ def test_a_build_takes_texts(tmp_path, monkeypatch):
             lambda: RunOptions(model="x", inputs="y", engine="steam"),
             "`engine` must be one of reference, golden, simulation, compiled,",
         ),
+        (lambda: QuantizeOptions(sqnr=float("nan")), "the goal of a search must be a number, not nan\n  where  --sqnr"),
+        (lambda: QuantizeOptions(accuracy_loss=float("nan")), "must be a number, not nan\n  where  --accuracy-loss"),
     ],
 )
 def test_what_is_neither(make, told):

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
-from onnx_hw_boards.board_link import BoardLink, SimulatedPort
+from onnx_hw_boards.board_link import BoardLink, SimulatedPort, require_rate
 from onnx_hw_link.link import Link
 
 BITS_PER_BYTE = 8
@@ -31,6 +31,10 @@ class Spi(BoardLink):
     sck_hz: int = 1_000_000
     resource: str = "spi_link"
     number: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for a rate that no link has."""
+        require_rate("sck_hz", self.sck_hz)
 
     def __repr__(self) -> str:
         return f"SPI at {self.sck_hz / 1e6:g} MHz"

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
-from onnx_hw_boards.board_link import BoardLink, SimulatedPort
+from onnx_hw_boards.board_link import BoardLink, SimulatedPort, require_rate
 from onnx_hw_link.link import Link
 
 __all__ = ["LINK", "Uart"]
@@ -34,6 +34,10 @@ class Uart(BoardLink):
     baud: int = 1_000_000
     resource: str = "uart"
     number: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for a rate that no link has."""
+        require_rate("baud", self.baud)
 
     def __repr__(self) -> str:
         return f"UART at {self.baud:,} baud"

@@ -156,6 +156,8 @@ def einsum_type(*inputs: TensorType, equation: str) -> TensorType:
     if not arrow:
         result = "..." + "".join(sorted(letter for letter in lengths if letters.count(letter) == 1))
     before, dots, after = result.partition("...")
+    if unknown := sorted({*before, *after} - {*lengths}):
+        raise ValueError(f"its result must have letters of its inputs, not `{''.join(unknown)}`")
     middle = outer if dots else ()
     shape = (*(lengths[c] for c in before), *middle, *(lengths[c] for c in after))
     return TensorType(same_dtype(*inputs), shape)
