@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,34 @@ class Bits:
 
     def turned(self, tile: Tile, bits: int) -> Bits:
         return Bits(self.tiles.changed(tile.name, bits), self.contents, self.package, self.pin_of)
+
+    def used(self) -> dict[str, list[tuple[Tile, int]]]:
+        """Tile and bit, by kind of setting, of every set bit that a setting explains."""
+        assert not self.unpacked.problems
+        kinds: dict[str, list[tuple[Tile, int]]] = defaultdict(list)
+        for tile in self.tiles:
+            explained = tile.explained
+            while explained:
+                bit = explained.bit_length() - 1
+                explained ^= 1 << bit
+                setting = tile.kind.setting_of(bit)
+                kind = (
+                    "routing"
+                    if setting.startswith("the source")
+                    else "table"
+                    if setting.endswith("INIT")
+                    else setting.split(".")[0].rstrip("0123456789ABCD_")
+                )
+                kinds[kind].append((tile, bit))
+        return kinds
+
+    def flipped(self, place: tuple[Tile, int]) -> Bits:
+        tile, bit = place
+        return self.turned(tile, 1 << bit)
+
+    def name(self, place: tuple[Tile, int]) -> str:
+        tile, bit = place
+        return f"{tile.kind.setting_of(bit)} of {tile.name}, {tile.kind.bit_name(bit)}"
 
     def chosen(self, tile: Tile, setting: str, value: str) -> Bits:
         """With the bits of another value of a setting, in one tile."""

@@ -1,7 +1,7 @@
-"""A small chip whose netlist and bitstream are recorded: a product with its weights in a block RAM, and a deep FIFO.
+"""A small circuit whose netlist and bitstream are recorded: a product with its weights in a block RAM, and a deep FIFO.
 
-``python tests/support/recorded_bitstream.py`` records it again: after a change of the circuit, the netlist that is
-recorded is another one than the design's.
+``python tests/support/recorded_bitstream.py`` records it again on all boards: after a change of the circuit, the
+netlist that is recorded is another one than the design's. ``python tests/support/recorded_bitstream.py up5k`` does one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import lzma
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +31,17 @@ from support.hand_built_designs import alone
 from support.targets import on_board
 
 FOLDER = Path(__file__).parent.parent / "prove" / "circuit" / "recorded_bitstream"
-BOARD = "ecp5"
+UNPACKERS = {
+    "ecp5": (["yowasp-ecpunpack", "--input", "top.bit", "--textcfg", "unpacked"], "ecpunpack.config.xz"),
+    "up5k": (["yowasp-iceunpack", "top.bit", "unpacked"], "iceunpack.asc.xz"),
+}
+"""By board, the other unpacker whose reading is recorded, too, and the file with it."""
 
 
-def design_of(seed: int = 1) -> Design:
+def design_of(seed: int = 1, board: str = "ecp5") -> Design:
     """With other weights for another seed."""
     weights = np.random.default_rng(seed).integers(-128, 128, (18, 18))
-    return on_board(alone(MatMul(Tensor((2, 2, 18), Int(6)), weights), (1, 1), 200), find_board(BOARD))
+    return on_board(alone(MatMul(Tensor((2, 2, 18), Int(6)), weights), (1, 1), 200), find_board(board))
 
 
 @dataclass(frozen=True)
@@ -50,15 +55,20 @@ class RecordedChip:
     data: bytes
 
 
-def recorded(folder: Path) -> RecordedChip:
-    """Read the record; its netlist is written into a folder."""
-    design = design_of()
+def recorded(folder: Path, board: str = "ecp5") -> RecordedChip:
+    """Read the record of a board; its netlist is written into a folder."""
+    design, record = design_of(board=board), FOLDER / board
     netlist = folder / "netlist.json"
-    netlist.write_bytes(lzma.decompress((FOLDER / "netlist.json.xz").read_bytes()))
-    sites = {name: Utilisation(count, count) for name, count in json.loads((FOLDER / "sites.json").read_text()).items()}
-    routed = RouteResult(100.0, 80.0, sites, (), find_board(BOARD), netlist, Made(folder, "", False, {}))
-    data = lzma.decompress((FOLDER / "top.bit.xz").read_bytes())
+    netlist.write_bytes(lzma.decompress((record / "netlist.json.xz").read_bytes()))
+    sites = {name: Utilisation(count, count) for name, count in json.loads((record / "sites.json").read_text()).items()}
+    routed = RouteResult(100.0, 80.0, sites, (), find_board(board), netlist, Made(folder, "", False, {}))
+    data = lzma.decompress((record / "top.bit.xz").read_bytes())
     return RecordedChip(design, flow.assemble(design), netlist, routed, data)
+
+
+def unpacked_by_others(board: str) -> str:
+    """Return what the other unpacker made of the bitstream."""
+    return lzma.decompress((FOLDER / board / UNPACKERS[board][1]).read_bytes()).decode()
 
 
 def bare(module: dict[str, Any]) -> dict[str, Any]:
@@ -70,27 +80,31 @@ def bare(module: dict[str, Any]) -> dict[str, Any]:
     return {**module, "cells": cells, "netnames": {}}
 
 
-def record() -> None:
-    chip = flow.assemble(design_of())
+def record(board: str) -> None:
+    chip = flow.assemble(design_of(board=board))
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as folder:
         synthesized = synthesize(folder, chip.rtlil, chip.family)
         routed = flow.route(synthesized, chip, folder)
         data = (flow.pack(routed, folder).folder / BITSTREAM).read_bytes()
-        write(synthesized.netlist.read_text(), {name: sites.used for name, sites in routed.utilisation.items()}, data)
+        counts = {name: sites.used for name, sites in routed.utilisation.items()}
+        write(board, synthesized.netlist.read_text(), counts, data)
 
 
-def write(netlist: str, sites: dict[str, int], data: bytes) -> None:
+def write(board: str, netlist: str, sites: dict[str, int], data: bytes) -> None:
+    place = FOLDER / board
+    place.mkdir(exist_ok=True)
     modules = {name: bare(module) for name, module in json.loads(netlist)["modules"].items() if name.startswith("top")}
     text = json.dumps({"modules": modules}, separators=(",", ":"))
-    (FOLDER / "netlist.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))
-    (FOLDER / "sites.json").write_text(json.dumps({name: count for name, count in sites.items() if count}) + "\n")
-    (FOLDER / "top.bit.xz").write_bytes(lzma.compress(data, preset=9))
-    with tempfile.TemporaryDirectory() as place:  # Project Trellis' own reading of it
-        (Path(place) / "top.bit").write_bytes(data)
-        command = ["yowasp-ecpunpack", "--input", "top.bit", "--textcfg", "top.config"]
-        subprocess.run(command, cwd=place, check=True, capture_output=True)
-        (FOLDER / "ecpunpack.config.xz").write_bytes(lzma.compress((Path(place) / "top.config").read_bytes(), preset=9))
+    (place / "netlist.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))
+    (place / "sites.json").write_text(json.dumps({name: count for name, count in sites.items() if count}) + "\n")
+    (place / "top.bit.xz").write_bytes(lzma.compress(data, preset=9))
+    command, name = UNPACKERS[board]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "top.bit").write_bytes(data)
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        (place / name).write_bytes(lzma.compress((Path(folder) / "unpacked").read_bytes(), preset=9))
 
 
 if __name__ == "__main__":
-    record()
+    for board in sys.argv[1:] or UNPACKERS:
+        record(board)

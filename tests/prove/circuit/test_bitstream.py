@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import lzma
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
 from onnx_hw.ir.design import Design
@@ -15,14 +12,15 @@ from onnx_hw.messages.errors import ExitCode
 from onnx_hw.prove.circuit import bitstream
 from onnx_hw.prove.circuit.bitstream import BitstreamCheck
 from onnx_hw.report import proof_chain
-from onnx_hw_boards.families.ecp5.bitstream.chip_tiles import ChipTiles, Tile
+from onnx_hw_boards.families.ecp5.bitstream.chip_tiles import ChipTiles
 from onnx_hw_boards.families.ecp5.bitstream.netlist import read_configuration
 from onnx_hw_boards.families.ecp5.bitstream.tile_database import DatabaseMissing, database
 from onnx_hw_boards.families.unpacked_bitstream import DamagedBitstream
 from onnx_hw_tools import tools
+from support.bitstream_flips import drawn_flips
 from support.design_bench import random_frames
 from support.injected_bitstream_faults import FAULTS, Bits, Fault
-from support.recorded_bitstream import FOLDER, RecordedChip, design_of, recorded
+from support.recorded_bitstream import RecordedChip, design_of, recorded, unpacked_by_others
 
 
 class Bench:
@@ -73,7 +71,7 @@ def test_another_program_reads_the_same_bits(bench: Bench) -> None:
     tables: dict[str, dict[str, str]] = defaultdict(dict)
     rams: dict[int, list[int]] = defaultdict(list)
     tile, ram = "", -1
-    for line in lzma.decompress((FOLDER / "ecpunpack.config.xz").read_bytes()).decode().splitlines():
+    for line in unpacked_by_others("ecp5").splitlines():
         words = line.split()
         if line.startswith(".tile"):
             tile = words[1]
@@ -132,40 +130,9 @@ def test_damaged_files_are_named(bench: Bench) -> None:
         read_configuration(data, "LFE5U-45F")
 
 
-def used_bits(tiles: ChipTiles) -> Iterator[tuple[str, Tile, int]]:
-    """Kind of setting, tile and bit, of every set bit that a setting explains, and of the tables that are in use."""
-    for tile in tiles:
-        explained = tile.explained
-        while explained:
-            bit = explained.bit_length() - 1
-            explained ^= 1 << bit
-            setting = tile.kind.setting_of(bit)
-            kind = (
-                "routing"
-                if setting.startswith("the source")
-                else "table"
-                if setting.endswith("INIT")
-                else setting.split(".")[0].rstrip("0123456789ABCD_")
-            )
-            yield kind, tile, bit
-
-
-def random_flips(bits: Bits, count: int, seed: int) -> Iterator[tuple[Tile, int]]:
-    """Draw used bits: of each kind in turn."""
-    assert not bits.unpacked.problems
-    kinds: dict[str, list[tuple[Tile, int]]] = defaultdict(list)
-    for kind, tile, bit in used_bits(bits.tiles):
-        kinds[kind].append((tile, bit))
-    draw = np.random.default_rng(seed)
-    names = sorted(kinds)
-    for k in range(count):
-        of_kind = kinds[names[k % len(names)]]
-        yield of_kind[draw.integers(len(of_kind))]
-
-
 def test_random_bits_are_refused_or_change_no_cell(bench: Bench) -> None:
-    for tile, bit in random_flips(bench.bits, 8, seed=1):
-        flipped = bench.bits.turned(tile, 1 << bit)
+    for place in drawn_flips(bench.bits.used(), 8, seed=1):
+        flipped = bench.bits.flipped(place)
         found = bench.compare(flipped)
         same = flipped.unpacked.netlist.cells == bench.bits.unpacked.netlist.cells
-        assert same or not found.agrees, (tile.name, tile.kind.bit_name(bit), tile.kind.setting_of(bit))
+        assert same or not found.agrees, bench.bits.name(place)
