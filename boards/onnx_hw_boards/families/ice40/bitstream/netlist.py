@@ -1,0 +1,187 @@
+"""The netlist in a bitstream: what its bits make of the chip, from the outputs backwards."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_hw_boards.families.ice40.bitstream import hard_cells, logic_cells
+from onnx_hw_boards.families.ice40.bitstream.chip_cells import ChipCells, Output
+from onnx_hw_boards.families.ice40.bitstream.configuration_file import read_banks
+from onnx_hw_boards.families.ice40.bitstream.die_bits import DIE_OF, DIES, DieBits
+from onnx_hw_boards.families.ice40.bitstream.pads import PinSettings
+from onnx_hw_boards.families.ice40.bitstream.routing import ChosenPips
+from onnx_hw_boards.families.unpacked_bitstream import NotUnpacked, Pad, UnpackedBitstream
+from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell, FlatNetlist
+
+_PORT = re.compile(r"(.+?)(?:\[(\d+)\])?")
+
+_UNDERSTOOD = {
+    "logic": re.compile(r"LC_\d|NegClk|CarryInSet"),
+    "io": re.compile(r"IOB_\d\.PINTYPE_\d|IoCtrl\.(IE|REN|cf_bit)_\d+|NegClk|PLL\.\w+"),
+    "ramb": re.compile(r"NegClk|RamConfig\.\w+"),
+    "ramt": re.compile(r"NegClk|RamConfig\.\w+"),
+    **dict.fromkeys((*(f"dsp{k}" for k in range(4)), "ipcon"), re.compile(r"LC_\d|Cascade\.\w+|NegClk")),
+}
+"""Settings by kind of tile that are read with the cell that they belong to; without it they mean nothing."""
+
+_NETWORKS = 8
+
+
+def unpack(data: bytes, device: str, package: str, pin_of: Mapping[str, str]) -> UnpackedBitstream:
+    """Return the cells and nets of a bitstream.
+
+    Args:
+        data: the file.
+        device, package: the chip's name, and nextpnr's of its package.
+        pin_of: pin of each bit of a port, such as ``x_payload[3]``.
+
+    Raises:
+        DamagedBitstream: the file is no whole bitstream for the chip.
+        NotUnpacked: the database is not on this computer, or does not have the chip.
+    """
+    if device not in DIE_OF:
+        raise NotUnpacked(f"bitstreams of the {device} are not unpacked here")
+    return unpack_die(DieBits(DIE_OF[device], read_banks(data)), package, pin_of)
+
+
+def unpack_die(die: DieBits, package: str, pin_of: Mapping[str, str]) -> UnpackedBitstream:
+    """Return the cells and nets that bits make of a chip."""
+    pips = ChosenPips(die)
+    maker = ChipCells(die, pips)
+    pins = PinSettings(die, package)
+    pads = {name: pad for name in pins.bels if (pad := pins.pad(name)).direction}
+    ports, inputs = _ports(maker, pins, pads, pin_of)
+    while maker.wanted:
+        _make(maker, pins, maker.wanted.pop())
+    for make in list(maker.several.values()):
+        make()
+    _column_buffers(maker)
+    featureless = _unexplained(maker)
+    cells, ports = _without_constant_tables(maker.cells, ports)
+    sites = Counter(kind for kind, _ in maker.sites)
+    return UnpackedBitstream(
+        FlatNetlist(maker.nets, cells, ports, inputs),
+        pads,
+        {**sites, "SB_IO": len(pads)},
+        int(die.bits.sum()) + len(die.outside),
+        featureless,
+        pips.unread,
+        (*pips.problems, *maker.problems),
+    )
+
+
+def _ports(
+    maker: ChipCells, pins: PinSettings, pads: Mapping[str, Pad], pin_of: Mapping[str, str]
+) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
+    """Return the nets of all ports, and those that are inputs; a pin that is off is an open net."""
+    bits: dict[str, dict[int, int]] = {}
+    inputs: set[str] = set()
+    for port, pin in pin_of.items():
+        match = _PORT.fullmatch(port)
+        assert match is not None
+        name, bit = match[1], int(match[2] or 0)
+        direction = pads[pin].direction if pin in pads else ""
+        net = RUBBISH
+        if direction == "INPUT":
+            inputs.add(name)
+            net = maker.net_of.setdefault((pins.bels[pin], "D_IN_0"), maker.fresh())
+        elif direction == "OUTPUT":
+            net = pins.output(maker, pin)
+        bits.setdefault(name, {})[bit] = net
+    return {name: tuple(nets[k] for k in range(len(nets))) for name, nets in bits.items()}, frozenset(inputs)
+
+
+def _make(maker: ChipCells, pins: PinSettings, output: Output) -> None:
+    """Make the cell that drives an output."""
+    bel, port = output
+    kind = maker.die.database.bel_name(bel).rstrip("0123456789").rstrip("_")
+    if kind == "lc":
+        logic_cells.make(maker, output)
+    elif kind == "ram":
+        hard_cells.make_block_ram(maker, bel)
+    elif kind == "mac16":
+        hard_cells.make_multiplier(maker, bel)
+    elif kind == "pll":
+        hard_cells.make_pll(maker, bel, _pad_of_pll(maker, bel))
+    else:
+        pin = next((pin for pin, other in pins.bels.items() if other == bel), maker.name(bel))
+        maker.problem(f"the circuit reads {port} of pin {pin}, which is no input of the design")
+
+
+def _pad_of_pll(maker: ChipCells, bel: int) -> int:
+    """Return the pin that a PLL takes its clock from: the one whose input is where its first output is."""
+    wire = maker.die.database.ports(bel)["PLLOUT_A"]
+    return next(other for other, port in maker.die.database.drivers(wire) if port == "D_IN_0")
+
+
+def _column_buffers(maker: ChipCells) -> None:
+    """Note a problem unless exactly the rows of tiles that pass a global network on do so."""
+    die = maker.die
+    buffers = [bel for kind, bel in maker.sites if kind == "SB_GB"]
+    used = {k for k in range(_NETWORKS) if any(_is_network(maker, bel, k) for bel in buffers)}
+    used |= {k for k, bit in die.database.pad_bits.items() if bit in die.outside}
+    for y, x in np.argwhere(die.database.grid > 0).tolist():
+        for k in range(_NETWORKS):
+            places = die.places((x, y), f"ColBufCtrl.glb_netwk_{k}")
+            if not places:
+                continue
+            die.explained[places[0]] = True
+            wanted = y in DIES[die.die].buffer_rows
+            if bool(die.bits[places[0]]) != wanted and (k in used or not wanted):
+                state = "off" if wanted else "on"
+                maker.problem(f"the buffer of the global network {k} in X{x}Y{y} is {state}")
+
+
+def _is_network(maker: ChipCells, buffer: int, network: int) -> bool:
+    wire = maker.die.database.ports(buffer)["GLOBAL_BUFFER_OUTPUT"]
+    return maker.die.database.local_name(wire) == f"glb_netwk_{network}"
+
+
+def _unexplained(maker: ChipCells) -> int:
+    """Note the set bits that belong to a setting without a model; return how many belong to none at all."""
+    die = maker.die
+    featureless = len(die.outside - set(die.database.pad_bits.values()))
+    for y, x, row, column in np.argwhere(die.bits & ~die.explained).tolist():
+        kind = die.kind((x, y))
+        settings = die.database.tile_settings[die.database.grid[y, x]]
+        name = next((name for name, bits in settings.items() if (row, column) in bits), "")
+        if not name:
+            featureless += 1
+        elif not _UNDERSTOOD[kind].fullmatch(name):
+            maker.problem(f"{name} of X{x}Y{y} is set, which has no model here")
+    return featureless
+
+
+def _without_constant_tables(
+    cells: Sequence[ChipCell], ports: Mapping[str, tuple[int, ...]]
+) -> tuple[tuple[ChipCell, ...], dict[str, tuple[int, ...]]]:
+    """Return cells and ports on constants where a look-up table only gives one, such as nextpnr's source of ones."""
+    while True:
+        found = {cell.pin("O"): value for cell in cells if (value := _constant(cell)) is not None}
+
+        def on(nets: tuple[int, ...], found: Mapping[int, int] = found) -> tuple[int, ...]:
+            return tuple(found.get(net, net) for net in nets)
+
+        ports = {name: on(nets) for name, nets in ports.items()}
+        if not found:
+            return tuple(cells), dict(ports)
+        cells = [
+            replace(cell, pins={pin: on(nets) for pin, nets in cell.pins.items()})
+            for cell in cells
+            if cell.kind != "SB_LUT4" or cell.pin("O") not in found
+        ]
+
+
+def _constant(cell: ChipCell) -> int | None:
+    """Return the constant that a look-up table gives whatever its inputs are; None for other cells."""
+    if cell.kind != "SB_LUT4":
+        return None
+    function, pins = cell.number("LUT_INIT"), [cell.pin(f"I{k}") for k in range(4)]
+    reached = (entry for entry in range(16) if all(net > ONE or net == entry >> k & 1 for k, net in enumerate(pins)))
+    values = {function >> entry & 1 for entry in reached}
+    return (ONE if values.pop() else ZERO) if len(values) == 1 else None

@@ -1,0 +1,138 @@
+"""Link 5 on iCE40: a bitstream is unpacked into the netlist that it was made of, and faults in it are caught."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from onnx_hw.ir.design import Design
+from onnx_hw.messages.errors import ExitCode
+from onnx_hw.prove.circuit import bitstream
+from onnx_hw.prove.circuit.bitstream import BitstreamCheck
+from onnx_hw.report import proof_chain
+from onnx_hw_boards.families.ice40.bitstream.configuration_file import read_banks
+from onnx_hw_boards.families.ice40.bitstream.die_bits import DieBits
+from onnx_hw_boards.families.unpacked_bitstream import DamagedBitstream, NotUnpacked
+from onnx_hw_tools import tools
+from support.bitstream_flips import drawn_flips
+from support.design_bench import random_frames
+from support.injected_ice40_bitstream_faults import ICE_FAULTS, IceBits, IceFault, with_turned_bit
+from support.recorded_bitstream import RecordedChip, design_of, recorded, unpacked_by_others
+
+
+class IceBench:
+    """The recorded chip, and its bits."""
+
+    def __init__(self, chip: RecordedChip) -> None:
+        self.chip = chip
+        board = chip.chip.target.board
+        pin_of = dict(re.findall(r"^set_io (\S+) (\S+)", chip.chip.constraints, re.MULTILINE))
+        self.bits = IceBits(DieBits("5k", read_banks(chip.data)), board.package, pin_of)
+        self.frames = random_frames(chip.design, 6, 1)
+
+    def compare(self, bits: IceBits, design: Design | None = None) -> BitstreamCheck:
+        chip = self.chip
+        unpacked, pin_of = bits.unpacked, self.bits.pin_of
+        design = design or chip.design
+        return bitstream.compare(design, chip.chip, chip.netlist, chip.routed, unpacked, pin_of, self.frames)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> IceBench:
+    try:
+        tools.find("c++")
+        return IceBench(recorded(tmp_path_factory.mktemp("recorded"), "up5k"))
+    except (tools.ToolMissing, NotUnpacked) as missing:
+        pytest.skip(str(missing))
+
+
+def test_a_sound_bitstream_is_its_netlist(bench: IceBench) -> None:
+    chip = bench.chip
+    found = bitstream.check(chip.design, chip.chip, chip.netlist, chip.routed, chip.data, bench.frames)
+    assert found.agrees, (found.difference, found.obstacle)
+    assert found.runs == 64 and found.values == found.frames * 72
+    assert found.elements > 300 and found.blocks == 4 and found.unread_sites == 0
+    assert found.pins == len(bench.bits.pin_of)
+    assert found.sites == {kind: sites.used for kind, sites in chip.routed.utilisation.items()}
+    assert found.bits > 10_000 and found.featureless == 0
+    link = proof_chain.netlist_bitstream(found)
+    assert link.state == "proven" and link.values == found.values
+
+
+def test_another_program_reads_the_same_bits(bench: IceBench) -> None:
+    """Project IceStorm's own unpacker, whose text is recorded: the bits of all tiles and block RAMs."""
+    die = bench.bits.die
+    rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    key: tuple[str, ...] = ()
+    for line in unpacked_by_others("up5k").splitlines():
+        if line.startswith("."):
+            key = tuple(line.split())
+        elif line and key[0].endswith(("_tile", ".ram_data")):
+            rows[key].append(line)
+    tiles = 0
+    for (kind, x, y), texts in rows.items():
+        if kind == ".ram_data":
+            words = [int(text, 16) >> 16 * k & 0xFFFF for text in texts for k in range(16)]
+            own = die.contents[int(x), int(y)] @ (1 << np.arange(16))
+            assert own.tolist() == words
+        else:
+            assert die.kind((int(x), int(y))) == kind[1:].removesuffix("_tile")
+            theirs = np.array([[bit == "1" for bit in text] for text in texts])
+            own = die.bits[int(y), int(x)]
+            assert np.array_equal(own[:, : theirs.shape[1]], theirs) and not own[:, theirs.shape[1] :].any()
+            tiles += 1
+    assert tiles == 26 * 32 - 4
+    used = {place for place, words in die.contents.items() if words.any()}
+    assert used <= {(int(x), int(y)) for kind, x, y in rows if kind == ".ram_data"}
+
+
+@pytest.mark.parametrize("fault", ICE_FAULTS, ids=lambda fault: fault.__name__)
+def test_faults_in_the_bits_are_named(bench: IceBench, fault: IceFault) -> None:
+    found = bench.compare(fault(bench.bits))
+    assert not found.agrees, fault.__name__
+    said = f"{found.difference}; {found.obstacle}"
+    assert re.search(ICE_FAULTS[fault], said), said
+    assert proof_chain.netlist_bitstream(found).state != "proven"
+
+
+def test_the_bitstream_of_another_build_is_named(bench: IceBench) -> None:
+    found = bench.compare(bench.bits, design_of(seed=2, board="up5k"))
+    assert re.match(r"node\.o\[.*: golden -?\d+, bitstream -?\d+", found.difference)
+    error = bitstream.difference_error(found)
+    assert error.exit_code is ExitCode.MISMATCH and error.problems[0].code == "bitstream-differs"
+    assert proof_chain.netlist_bitstream(found).state == "failed"
+
+
+def test_damaged_files_are_named(bench: IceBench) -> None:
+    data = bench.chip.data
+    broken = bytearray(data)
+    broken[len(data) // 2] ^= 16
+    cases = (
+        (data[: len(data) // 2], r"the file ends after [\d,]+ bytes, in the middle of a command"),
+        (bytes(broken), "the checksum at byte .* is 0x.{4}, that of the data 0x.{4}"),
+        (b"", "it has no preamble"),
+        (data.replace(b"\x11\x03", b"\x11\x02", 1), "rows of 692 bits|no configuration of bank 3"),
+    )
+    for file, said in cases:
+        with pytest.raises(DamagedBitstream, match=said):
+            read_banks(file)
+    with pytest.raises(DamagedBitstream, match="it is for a die of 5k, not of 8k"):
+        DieBits("8k", read_banks(data))
+
+
+def test_a_turned_bit_of_the_file_is_a_turned_bit_of_a_tile(bench: IceBench) -> None:
+    """The checksum is made anew, so that only the bit differs."""
+    for place in drawn_flips(bench.bits.used(), 8, seed=2):
+        flipped = DieBits("5k", read_banks(with_turned_bit(bench.chip.data, "5k", place)))
+        assert np.array_equal(flipped.bits, bench.bits.flipped(place).die.bits)
+
+
+def test_random_bits_are_refused_or_change_no_cell(bench: IceBench) -> None:
+    for place in drawn_flips(bench.bits.used(), 8, seed=1):
+        flipped = bench.bits.flipped(place)
+        found = bench.compare(flipped)
+        same = flipped.unpacked.netlist.cells == bench.bits.unpacked.netlist.cells
+        assert same or not found.agrees, bench.bits.name(place)
