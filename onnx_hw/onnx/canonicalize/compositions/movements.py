@@ -26,7 +26,7 @@ def _run(composer: Composer, node: Node, data: dict[int, np.ndarray]) -> np.ndar
         raise NoComposition from None
 
 
-@composed("GatherND", "GatherElements", "ReverseSequence", "Trilu", meaning="as a move of elements")
+@composed("GatherND", "GatherElements", "ReverseSequence", "Trilu", "Compress", meaning="as a move of elements")
 def move(composer: Composer, node: Node) -> str:
     """Compose an operator with constant indices; it runs on the elements' numbers, and 0 stands for none."""
     data = composer.real(node)

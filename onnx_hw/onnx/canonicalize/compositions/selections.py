@@ -96,9 +96,9 @@ def where(composer: Composer, node: Node) -> str:
     return composer.add("Select", number, x, y, domain=INTERNAL, version=1)
 
 
-@composed("IsNaN", meaning="as False: integers always stand for numbers")
+@composed("IsNaN", "IsInf", meaning="as False: integers always stand for numbers")
 def is_nan(composer: Composer, node: Node) -> str:
-    """Compose the test for NaN that exporters put behind a Softmax whose mask may hide a whole row."""
+    """Compose the tests for NaN and infinity, as exporters put behind a Softmax whose mask may hide a whole row."""
     shape = composer.shape(composer.real(node))
     return composer.added.constant(f"{node.outputs[0]}/false", np.zeros(shape, dtype=bool), "bool")
 

@@ -10,9 +10,8 @@ from onnx_hw.onnx.canonicalize.compositions.composer import Composer, composed
 from onnx_hw.onnx.graph.model import Node
 
 
-def _along_axis(composer: Composer, data: str, axis: int, matrix: np.ndarray) -> str:
-    """Multiply the numbers along an axis by a matrix (inputs, outputs)."""
-    rank = len(composer.shape(data))
+def along_axis(composer: Composer, data: str, axis: int, matrix: np.ndarray, rank: int) -> str:
+    """Multiply the numbers along an axis of data with ``rank`` axes by a matrix (inputs, outputs)."""
     order = [*(k for k in range(rank) if k != axis), axis]
     product = composer.add("MatMul", composer.transposed(data, order), composer.constant(matrix))
     return composer.transposed(product, [order.index(k) for k in range(rank)])
@@ -26,9 +25,8 @@ def cumsum(composer: Composer, node: Node) -> str:
     before, behind = np.arange(shape[axis])[:, None], np.arange(shape[axis])[None, :]
     if node.attributes.get("reverse", 0):
         before, behind = behind, before
-    return _along_axis(
-        composer, data, axis, before < behind if node.attributes.get("exclusive", 0) else before <= behind
-    )
+    is_counted = before < behind if node.attributes.get("exclusive", 0) else before <= behind
+    return along_axis(composer, data, axis, is_counted, len(shape))
 
 
 @composed("DFT", meaning="as MatMul with a constant")
