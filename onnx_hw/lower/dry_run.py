@@ -15,11 +15,12 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rationals import NotFinite
 from onnx_hw.lower.builder import INTEGER_TYPES, Builder
-from onnx_hw.lower.layout.stream_layout import MAX_ELEMENTS, image_layout, layout_of_axes
+from onnx_hw.lower.layout.stream_layout import image_layout, layout_of_axes
 from onnx_hw.lower.network_builder import IntegerStream
 from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.registry import Lowering
 from onnx_hw.lower.values.real import Real
+from onnx_hw.onnx.canonicalize.check_tensor_sizes import MAX_ELEMENTS
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.tensor import Tensor
 

@@ -24,7 +24,7 @@ from onnx_hw.lower.host_partition import hardware_nodes, head_nodes, host_parts
 from onnx_hw.lower.host_prefix import values_left_in_floats, values_of_head
 from onnx_hw.lower.host_quantize import HostQuantizer
 from onnx_hw.lower.layout.hoist_rearrangements import move_rearrangements_to_the_border
-from onnx_hw.lower.layout.stream_layout import MAX_ELEMENTS, elements_of
+from onnx_hw.lower.layout.stream_layout import elements_of
 from onnx_hw.lower.obstacle import Obstacle, not_built
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.lower.ops.materialize_pending import lower
@@ -35,6 +35,7 @@ from onnx_hw.lower.provenance import provenance_of
 from onnx_hw.lower.values.real import Real
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
+from onnx_hw.onnx.canonicalize.check_tensor_sizes import MAX_ELEMENTS
 from onnx_hw.onnx.evaluate.macs import macs_by_label
 from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.element_types import BY_NAME

@@ -29,7 +29,7 @@ from onnx_hw.onnx.graph.model import Value
 from onnx_hw.runtime.options import Resize
 from onnx_hw.samples.check_samples import LABELS, check_samples, listed_names
 from onnx_hw.samples.description import read_description
-from onnx_hw.samples.npz import read_npz
+from onnx_hw.samples.npz import TooLarge, read_npz
 from onnx_hw.samples.outputs import storable
 from onnx_hw.samples.sample_folder import read_folder
 from onnx_hw.samples.samples import Samples
@@ -168,6 +168,10 @@ def _load(path: Path) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as file:
             stored, others = read_npz(file)
+    except TooLarge as error:
+        raise UserError(
+            _problem("samples-large", str(error), where, "leave out samples, or give several files")
+        ) from None
     except OSError as error:
         message, hint = f"the file cannot be read: {error.strerror or error}", "check its permissions"
         raise UserError(_problem("samples-read", message, where, hint)) from None

@@ -237,6 +237,15 @@ def test_expansion_is_bounded_before_expanding(tmp_path):
     assert MAX_NODES < 2**20
 
 
+def test_a_plain_graph_is_bounded_before_it_is_looked_at(tmp_path):
+    chain = [make_node("Relu", [f"v{k}"], [f"v{k + 1}"]) for k in range(100_000)]
+    graph = helper.make_graph(chain, "g", [value("v0")], [value("v100000")])
+    with own_seconds() as seconds:
+        report = checked(tmp_path, helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]))
+        assert "a model may have at most 30,000 nodes, not 100,000" in str(report.problems[0])
+        assert seconds() < 5
+
+
 def test_a_long_chain_of_functions(tmp_path):
     chain = [function("f0", "a", "b", RELU)]
     chain += [function(f"f{k}", "a", "b", [call(f"f{k - 1}", ["a"], ["b"])]) for k in range(1, 3000)]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Value
+from onnx_hw.samples import npz
 from onnx_hw.samples.read_samples import read_samples, write_samples
 from support.fixture_paths import EXAMPLES
 
@@ -258,3 +259,14 @@ def test_columns_first(tmp_path):
     array = np.asfortranarray(np.arange(60, dtype=np.float32).reshape(3, 4, 5))
     np.savez(tmp_path / "x.npz", x=array)
     assert np.array_equal(read_samples(tmp_path / "x.npz", [Value("x", "float", (4, 5))]).arrays["x"], array)
+
+
+def test_few_bytes_that_stand_for_many_are_refused_by_their_header(tmp_path, monkeypatch):
+    monkeypatch.setattr(npz, "MAX_BYTES", 1 << 20)
+    file = tmp_path / "x.npz"
+    np.savez_compressed(file, x=np.zeros((1 << 17, 2), np.float32), y=np.zeros((1, 2), np.float32))
+    with pytest.raises(UserError, match="at most 1 MiB together, not 1"):
+        read_samples(file, [Value("x", "float", (2,)), Value("y", "float", (2,))])
+    np.savez_compressed(file, x=np.zeros((1 << 20, 2), np.float32))
+    with pytest.raises(UserError, match="at most 1 MiB together, not 8"):
+        read_samples(file, [Value("x", "float", (2,))])

@@ -12,12 +12,6 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.onnx.graph.model import Value
 
-MAX_ELEMENTS = 1 << 23
-"""Greatest number of elements of a tensor on a stream: the position of each is stored.
-
-At one element per cycle, such a tensor takes about a tenth of a second.
-"""
-
 MAX_MOVED_ELEMENTS = 1 << 22
 """Greatest number of elements of the result of a rearrangement: the compiler examines each of them many times."""
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from math import prod
 
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.onnx.check.supported import MAX_ELEMENTS
 from onnx_hw.onnx.graph.model import Graph, Value
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
 from onnx_hw.onnx.operators.registry import facts_of, node_location
+
+MAX_ELEMENTS = 1 << 23
+"""Greatest number of elements of a tensor on a stream: the position of each is stored.
+
+At one element per cycle, such a tensor takes about a tenth of a second.
+"""
 
 MAX_NETWORK_ELEMENTS = 1 << 27
 """Greatest number of elements of all tensors together: each is laid out element by element."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.graph.signatures import signature_of, standard_domains, versions_of
@@ -38,6 +39,15 @@ def all_nodes(nodes: Iterable[SourceNode]) -> Iterator[SourceNode]:
         yield node
         for graph in node.graphs:
             yield from all_nodes(graph.nodes)
+
+
+def check_length(graph: Any, findings: Findings) -> bool:
+    """Return whether the main graph of a file has few enough nodes to be looked at; report it where it has not."""
+    count = len(graph.node)
+    if count > MAX_NODES:
+        message = f"a model may have at most {MAX_NODES:,} nodes, not {count:,}"
+        findings.must("too-many-nodes", message, "graph", stage="capability")
+    return count <= MAX_NODES
 
 
 def check_functions(model: SourceModel, findings: Findings) -> None:

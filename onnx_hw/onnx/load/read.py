@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-from onnx_hw.onnx.check.functions import check_functions
+from onnx_hw.onnx.check.functions import check_functions, check_length
 from onnx_hw.onnx.check.graph import check_graph
 from onnx_hw.onnx.check.header import check_header, check_ir_version
 from onnx_hw.onnx.check.names import check_names
@@ -72,7 +72,7 @@ def examine(path: Path, findings: Findings) -> Model | None:
     files = SideFiles(path.parent)
     check_ir_version(message, findings)
     check_header(message, findings, files)
-    if not message.HasField("graph"):
+    if not message.HasField("graph") or not check_length(message.graph, findings):
         return None
     source = Translator(findings, files, message.ir_version).model(message)
     del message
