@@ -29,7 +29,7 @@ from onnx_hw.runtime.options import (
     resize_of,
 )
 from onnx_hw.runtime.progress import Progress
-from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw.runtime.schedule_request import ScheduleRequest, goal_of
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.check_samples import LABELS, check_samples
 from onnx_hw.samples.frames import classes_of
@@ -54,6 +54,8 @@ def build(
     output_kind: OutputKind | str | None = None,
     multipliers: int | None = None,
     fps: float | None = None,
+    latency_us: float | None = None,
+    fastest: str = "rate",
     clock_mhz: float | None = None,
     folding: str | os.PathLike[str] | None = None,
     stop_after: Stage | str = Stage.UNPACK,
@@ -97,6 +99,8 @@ def build(
         output_kind: outputs of the hardware for a float model, ``"accumulators"`` (the default) or ``"int8"``.
         multipliers: largest number of multiply-accumulates in a cycle; None for what the chip has.
         fps: frames per second that the cheapest design is to do; None for the fastest design.
+        latency_us: microseconds within which the cheapest design is to give the result of a single frame.
+        fastest: ``"rate"`` for the design of the highest rate, ``"latency"`` for that of the least latency.
         clock_mhz: clock to reach, in MHz, instead of the board's own.
         folding: TOML file with the lanes of every core, such as ``folding.toml`` of another build.
         stop_after: last stage to run, such as ``"schedule"``.
@@ -136,7 +140,9 @@ def build(
         resize=resize_of(resize),
         out=None if out is None else Path(out),
         folding=None if folding is None else Path(folding),
-        scheduling=ScheduleRequest(multipliers=multipliers, fps=fps, clock_mhz=clock_mhz),
+        scheduling=ScheduleRequest(
+            multipliers=multipliers, fps=fps, latency_us=latency_us, fastest=goal_of(fastest), clock_mhz=clock_mhz
+        ),
         stop_after=stop_after,  # type: ignore[arg-type]  # may be a text; an unknown one is refused there
         reading=reading,
         quantizing=quantizing,

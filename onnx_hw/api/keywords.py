@@ -10,11 +10,11 @@ from dataclasses import replace
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.translate_error import as_user_error
 
-NAMES = {"clock": "clock_mhz", "dim": "dimensions"}
+NAMES = {"clock": "clock_mhz", "dim": "dimensions", "latency": "latency_us"}
 """Keywords by option, where they differ in more than hyphens."""
 
 _WORDS = """
-accuracy-loss bits board calibration check clock cut-at dim folding fps inputs lenient multipliers newer
+accuracy-loss bits board calibration check clock cut-at dim fastest folding fps inputs latency lenient multipliers newer
 no-bitstream-check no-gate-level out output-kind port precision random-calibration resize seed sqnr stop-after store
 strict waves
 """

@@ -23,7 +23,7 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Model": ("--board", "--chip", "--fits", "--onnx-only", "--cut-at", "--dim", "--strict", "--lenient", "--newer"),
     "Samples": ("--inputs", "--calibration", "--resize", "--random-calibration", "--frames"),
     "Integers": ("--bits", "--precision", "--sqnr", "--accuracy-loss", "--output-kind"),
-    "Speed and size": ("--fps", "--multipliers", "--clock", "--folding"),
+    "Speed and size": ("--fps", "--latency", "--fastest", "--multipliers", "--clock", "--folding"),
     "Search": ("--seeds", "--stop-at", "--budget", "--everything"),
     "Proof": ("--engine", "--stalls", "--no-gate-level", "--no-bitstream-check", "--waves"),
     "Port": ("--port", "--check", "--self-test", "--flash", "--dry-run"),

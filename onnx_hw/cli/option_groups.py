@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from onnx_hw.cli.arguments import FILE
 from onnx_hw.runtime.options import MOST_DB, OutputKind, QuantizeOptions, ReadOptions
-from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw.runtime.schedule_request import ScheduleRequest, SpeedGoal
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -95,6 +95,11 @@ SCHEDULING = gathered(
     click.option("--multipliers", type=click.IntRange(min=1), metavar="N", help="Use at most N MAC lanes."),
     click.option("--fps", type=click.FloatRange(min=0, min_open=True), metavar="N",
         help="Make the cheapest design that does N frames a second, instead of the fastest."),
+    click.option("--latency", "latency_us", type=click.FloatRange(min=0, min_open=True), metavar="US",
+        help="Make the cheapest design that gives the result of a single frame within US microseconds."),
+    click.option("--fastest", type=click.Choice([goal.value for goal in SpeedGoal]), default=SpeedGoal.RATE.value,
+        show_default=True, callback=lambda _context, _parameter, value: SpeedGoal(value),
+        help="Search for the highest rate of frames, or for the least latency of a single frame."),
     click.option("--clock", "clock_mhz", type=click.FloatRange(min=0, min_open=True), metavar="MHZ",
         help="Use this clock instead of the board's own. A build that does not reach it fails."),
 )  # fmt: skip

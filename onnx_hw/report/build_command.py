@@ -20,6 +20,8 @@ VALUES = {
     "folding": "--folding",
     "multipliers": "--multipliers",
     "fps": "--fps",
+    "latency_us": "--latency",
+    "fastest": "--fastest",
     "clock_mhz": "--clock",
     "stop_after": "--stop-after",
     "seed": "--seed",

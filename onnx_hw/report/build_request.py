@@ -19,7 +19,10 @@ FOLDER_OPTIONS = ("inputs", "calibration")
 """Options that may name a folder."""
 
 SCHEDULING = "scheduling"
-"""Field of ``BuildOptions`` whose numbers stand among the other options; foldings are in a file."""
+"""Field of ``BuildOptions`` whose fields stand among the other options; foldings are in a file."""
+
+REQUESTED = (*NUMBERS, "fastest")
+"""Fields of the ``ScheduleRequest`` that do so."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +69,16 @@ def sha256(path: Path) -> str | None:
 
 
 def flat(options: BuildOptions) -> dict[str, Any]:
-    """Return the fields of the options for JSON, with the numbers for the scheduler among them."""
+    """Return the fields of the options for JSON, with those of the request to the scheduler among them."""
     built = plain(options)
     numbers = built.pop(SCHEDULING)
-    return built | {name: numbers[name] for name in NUMBERS}
+    return built | {name: numbers[name] for name in REQUESTED}
 
 
 def nested(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields as ``BuildOptions`` nests them; the inverse of ``flat``."""
-    others = {name: value for name, value in options.items() if name not in NUMBERS}
-    return others | {SCHEDULING: {name: options[name] for name in NUMBERS if name in options}}
+    others = {name: value for name, value in options.items() if name not in REQUESTED}
+    return others | {SCHEDULING: {name: options[name] for name in REQUESTED if name in options}}
 
 
 def plain(value: Any) -> Any:

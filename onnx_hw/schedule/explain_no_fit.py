@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import floor, log10
+from math import ceil, floor, log10
 from typing import Protocol
 
 from onnx_hw.ir.design import Design, pins_of
@@ -100,6 +100,18 @@ def loop_too_slow(fastest: Design, fps: float) -> UserError:
         f"board, not {fps:.12g}: {fastest.slowest_loop} takes {fastest.interval:,} cycles a frame, since each step "
         f"begins with the state that the one before leaves",
         hint="fewer frames a second (--fps), or a faster clock (--clock)",
+        stage="schedule",
+    )
+
+
+def latency_too_long(quickest: Design, cycles: int, latency_us: float) -> UserError:
+    """Return the error that the quickest design that fits, of a latency in cycles, takes longer than asked for."""
+    microseconds = ceil(cycles / quickest.clock_mhz * 100) / 100
+    return user_error(
+        "latency-unreachable",
+        f"a frame must be done within {latency_us:.12g} µs; the quickest design that fits this board takes "
+        f"{microseconds:.12g} µs ({cycles:,} cycles at {quickest.clock_mhz:g} MHz)",
+        hint=f"`--latency {microseconds:.12g}`, a faster clock (--clock), or a larger board (--board)",
         stage="schedule",
     )
 

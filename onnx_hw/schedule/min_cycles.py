@@ -21,6 +21,11 @@ def longest_interval(network: Network) -> int:
     return max(node.operator.cycles(node.operator.narrowest) for node in network.nodes)
 
 
+def least_cycles_of(operator: Operator[Any]) -> int:
+    """Return the cycles a frame below which a node has no folding."""
+    return _of(operator)[0]
+
+
 @lru_cache(maxsize=1 << 12)
 def _of(operator: Operator[Any]) -> tuple[int, int]:
     """Return both bounds of one node, remembered, since every search of a network asks for them."""

@@ -28,6 +28,7 @@ from onnx_hw.schedule.explain_no_fit import (
     fifos_too_slow,
     folding_too_big,
     folding_too_slow,
+    latency_too_long,
     loop_too_slow,
     nothing_fits,
     too_many_frames,
@@ -38,6 +39,7 @@ from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.min_cycles import longest_interval
 from onnx_hw.schedule.search_folding import Search, far_too_much, hopeless
+from onnx_hw.schedule.search_latency import LEAST, cycles_of_frame_alone, deepen_fifos, fold_for_latency
 from onnx_hw.schedule.size_fifos import kept_interval, size_fifos
 
 
@@ -54,9 +56,9 @@ def schedule_network(
 ) -> tuple[Design, dict[str, Folding]]:
     """Choose forks, foldings, gearboxes and FIFO depths.
 
-    The fastest design within ``budget``; with ``request.fps``, the cheapest that reaches this rate. Where
-    the budget is too small, as little of ``most`` is added as helps; where that does not, look-up tables do the work
-    of multipliers. FIFOs count against ``most``: the margin is for them, too.
+    The fastest design within ``budget``; with ``request.fps`` or ``request.latency_us``, the cheapest that reaches it.
+    Where the budget is too small, as little of ``most`` is added as helps; where that does not, look-up tables do the
+    work of multipliers. FIFOs count against ``most``: the margin is for them, too.
 
     Args:
         request: rate, or the foldings of every node (after ``insert_forks``), which must keep ``most`` and the rate,
@@ -96,10 +98,14 @@ def schedule_network(
             hint="foldings=..., as in the design that the depths are from",
             stage="schedule",
         )
-    designs = Designs(network, search)
+    latency = latency_cycles(request, target.clock_mhz)
+    designs = Designs(network, search, latency)
     fitting = designs.within(budget, most, target, interval)
     if fitting is not None:
         return fitting
+    quickest = Designs(network, search, LEAST).within(budget, most, target, None) if latency else None
+    if quickest is not None and request.latency_us is not None:
+        raise latency_too_long(quickest[0], cycles_of_frame_alone(quickest[0]), request.latency_us)
     fastest = designs.within(budget, most, target, None) if network.loops and interval is not None else None
     if fps is not None and fastest is not None and fastest[0].slowest_loop is not None:
         raise loop_too_slow(fastest[0], fps)
@@ -135,10 +141,15 @@ def design_at_rate(
 
 
 class Designs:
-    """The designs of a network with its forks. What is known of them is kept: budgets and targets are many."""
+    """The designs of a network with its forks. What is known of them is kept: budgets and targets are many.
 
-    def __init__(self, network: Network, search: Search = Search()) -> None:  # noqa: B008
-        self._network, self._search = network, search
+    Args:
+        latency: cycles of a frame alone at most, for the cheapest design; ``LEAST`` for the least latency; None where
+            the interval counts.
+    """
+
+    def __init__(self, network: Network, search: Search = Search(), latency: int | None = None) -> None:  # noqa: B008
+        self._network, self._search, self._latency = network, search, latency
         self._longest = longest_interval(network)
         self._offers: dict[Cost, Offers] = {}
         self._cheapest: dict[tuple[int, int | None, Cost], dict[str, Folding] | None] = {}
@@ -206,7 +217,7 @@ class Designs:
         FIFOs can be sized only after folding: where they do not fit, a slower design is tried, whose streams are
         narrower.
         """
-        slower, cost = 0, Cost.of(target.board.family)
+        slower, cost, latency = 0, Cost.of(target.board.family), self._latency
         while True:
             if interval is None:
                 chosen = self._search.fastest(self._network, room, slower, cost)
@@ -214,9 +225,19 @@ class Designs:
                 chosen = self._search.cheapest(self._network, room, interval, cost)
             if chosen is not None and self._network.loops and self._search.for_loops:
                 chosen = fold_loops(self._network, chosen, room, target, cost, interval=interval, slower=slower)
+            if chosen is not None and latency is not None:
+                chosen = fold_for_latency(self._network, chosen, room, target, cost, latency=latency)
             if chosen is None:
                 return None
             design = size_fifos(_unsized(self._network, chosen, target))
+            if latency is not None:
+                design = deepen_fifos(design)
+            late = cycles_of_frame_alone(design) - self._latency if self._latency else 0
+            if late > 0 and latency is not None:  # FIFOs that are as deep as the interval needs may cost a few cycles
+                latency -= late
+                if latency > 0:
+                    continue
+                return None
             if not most.excess(design.with_fifos()):
                 return design, chosen
             if interval is not None or slower == self._longest:
@@ -241,6 +262,13 @@ def interval_of(fps: float, clock_mhz: float) -> int:
     if not (math.isfinite(fps) and fps > 0):
         raise user_error("fps", f"the frames per second must be a positive number, not {fps:g}", stage="arguments")
     return math.floor(Fraction(str(clock_mhz)) * 1_000_000 / Fraction(str(fps)))
+
+
+def latency_cycles(request: ScheduleRequest, clock_mhz: float) -> int | None:
+    """Return the most cycles of a frame alone; ``LEAST`` for as few as possible, None for any number."""
+    if request.latency_us is None:
+        return LEAST if request.wants_latency else None
+    return math.floor(Fraction(str(clock_mhz)) * Fraction(str(request.latency_us)))
 
 
 def _scheduled_before(network: Network) -> UserError:
