@@ -14,7 +14,6 @@ import numpy as np
 from onnx_hw_boards.families.ice40.bitstream.die_bits import DieBits, bank_map
 from onnx_hw_boards.families.ice40.bitstream.logic_setting import TABLE_PLACES
 from onnx_hw_boards.families.ice40.bitstream.netlist import unpack_die
-from onnx_hw_boards.families.ice40.bitstream.pads import PinSettings
 from onnx_hw_boards.families.ice40.bitstream.routing import ChosenPips
 from onnx_hw_boards.families.unpacked_bitstream import UnpackedBitstream
 from onnx_hw_sim.gates.netlist import ChipCell
@@ -43,10 +42,10 @@ class IceBits:
         return replace(self, die=self.die.changed(places))
 
     def used(self) -> dict[str, list[Place]]:
-        """Places, by kind of setting, of every set bit."""
+        """Places, by kind of setting, of every set bit that belongs to a switch or to a cell that is read."""
         assert not self.unpacked.problems
         routing, kinds = set(self.pips.set_bits()), defaultdict[str, list[Place]](list)
-        for y, x, row, column in np.argwhere(self.die.bits).tolist():
+        for y, x, row, column in np.argwhere(self.die.bits & self.die.explained).tolist():
             place = (y, x, row, column)
             name = "routing" if place in routing else self._setting(place)
             kinds[re.split(r"[.\d]", name)[0].rstrip("_")].append(place)
@@ -255,8 +254,7 @@ def column_buffer_off(bits: IceBits) -> IceBits:
 
 def output_left_as_input(bits: IceBits) -> IceBits:
     pin = next(pin for port, pin in bits.pin_of.items() if port.endswith("_o_valid"))
-    bel = PinSettings(bits.die, bits.package).bels[pin]
-    x, y, z = bits.die.database.bel_place(bel)
+    x, y, z = bits.die.database.bel_place(bits.die.database.package(bits.package)[pin])
     ex, ey, ez = bits.die.database.pin_controls[x, y, z]
     driver = [
         place for k in range(2, 6) for place in bits.die.places((x, y), f"IOB_{z}.PINTYPE_{k}") if bits.die.bits[place]
@@ -267,7 +265,7 @@ def output_left_as_input(bits: IceBits) -> IceBits:
 def registered_output(bits: IceBits) -> IceBits:
     """A register of the pin's own is in front of an output."""
     pin = next(pin for port, pin in bits.pin_of.items() if port.endswith("_o_valid"))
-    x, y, z = bits.die.database.bel_place(PinSettings(bits.die, bits.package).bels[pin])
+    x, y, z = bits.die.database.bel_place(bits.die.database.package(bits.package)[pin])
     return bits.turned(bits.die.places((x, y), f"IOB_{z}.PINTYPE_2"))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from onnx_hw_boards.families.ice40.bitstream.die_bits import DieBits
-from onnx_hw_boards.families.ice40.bitstream.logic_setting import logic_setting
+from onnx_hw_boards.families.ice40.bitstream.logic_setting import logic_setting, table_wires
 from onnx_hw_boards.families.ice40.bitstream.routing import ChosenPips
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell
 
@@ -125,10 +125,22 @@ class ChipCells:
         if not port:
             self.problem(f"{database.wire_name(root)} drives the circuit, and its kind of cell is not known here")
             return RUBBISH
+        if port == "O" and logic_setting(self.die, bel).registered:
+            return self.output(bel, REGISTER)
         if port in ("O", "LO"):
-            registered = port == "O" and logic_setting(self.die, bel).registered
-            return self.output(bel, REGISTER if registered else TABLE)
+            constant = self._constant_table(bel)
+            return self.output(bel, TABLE) if constant is None else constant
         return self.output(bel, port)
+
+    def _constant_table(self, bel: int) -> int | None:
+        """Return the constant that a look-up table gives, such as nextpnr's source of ones; None for other tables."""
+        function, wires = logic_setting(self.die, bel).table, table_wires(self.die.database, bel)
+        open_inputs = sum(1 << k for k, wire in enumerate(wires) if self.pips.source(wire) is None)
+        values = {function >> entry & 1 for entry in range(16) if not entry & open_inputs}
+        if len(values) > 1:
+            return None
+        self.sites.add(("ICESTORM_LC", bel))
+        return ONE if values.pop() else ZERO
 
     def _constant_carry(self, root: int) -> int:
         """Return the constant carry into the first logic cell of a tile."""
@@ -139,9 +151,9 @@ class ChipCells:
         """Return the net on a global network: that of its buffer, or of the pin or PLL that has a way of its own."""
         database = self.die.database
         network = int(database.local_name(root).rsplit("_", 1)[1])
+        buffer = next(bel for _, bel in ports if database.bel_name(bel) == "gb")
+        self.sites.add(("SB_GB", buffer))
         if database.pad_bits[network] not in self.die.outside:
-            buffer = next(bel for _, bel in ports if database.bel_name(bel) == "gb")
-            self.sites.add(("SB_GB", buffer))
             return self.net(buffer, "USER_SIGNAL_TO_GLOBAL_BUFFER")
         if self.pll_at(root):
             port, bel = next((port, bel) for port, bel in ports if port.startswith("PLLOUT"))

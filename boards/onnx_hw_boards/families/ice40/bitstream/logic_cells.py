@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_hw_boards.families.ice40.bitstream.chip_cells import REGISTER, TABLE, ChipCells, Output, bits_of
-from onnx_hw_boards.families.ice40.bitstream.logic_setting import logic_setting
+from onnx_hw_boards.families.ice40.bitstream.logic_setting import logic_setting, table_wires
 from onnx_hw_sim.gates.netlist import ZERO, ChipCell
 
 PORTS = (TABLE, REGISTER, "COUT")
@@ -21,17 +21,9 @@ def make(maker: ChipCells, output: Output) -> None:
         _carry(maker, output)
 
 
-def _inputs(maker: ChipCells, bel: int) -> list[int]:
-    """Return the wires at the inputs of a look-up table in the order of its entries; nextpnr has another one."""
-    database = maker.die.database
-    wires = database.uphill(database.ports(bel)["I0"])["source"].tolist()
-    named = {database.local_name(wire)[-1]: wire for wire in wires}
-    return [named[str(k)] for k in range(4)]
-
-
 def _table(maker: ChipCells, output: Output) -> None:
     bel, _ = output
-    function, wires = logic_setting(maker.die, bel).table, _inputs(maker, bel)
+    function, wires = logic_setting(maker.die, bel).table, table_wires(maker.die.database, bel)
     used = [k for k, wire in enumerate(wires) if maker.pips.source(wire) is not None]
     if len(used) != 1 or function != 1 << (1 << used[0]):  # with which the router leads a net through
         maker.sites.add(("ICESTORM_LC", bel))
@@ -50,7 +42,7 @@ def _carry(maker: ChipCells, output: Output) -> None:
     maker.sites.add(("ICESTORM_LC", bel))
     if not logic_setting(maker.die, bel).carries:
         maker.problem(f"the carry of {maker.name(bel)} is read, and is off")
-    wires = _inputs(maker, bel)
+    wires = table_wires(maker.die.database, bel)
     x, y, z = maker.die.database.bel_place(bel)
     chained = maker.pips.source(maker.die.database.ports(bel)["CIN"]) is not None
     if z == 0 and chained and maker.die.switched_on((x, y), "CarryInSet"):

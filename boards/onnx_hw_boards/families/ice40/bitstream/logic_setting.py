@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnx_hw_boards.families.ice40.bitstream.chip_database import ChipDatabase
 from onnx_hw_boards.families.ice40.bitstream.die_bits import DieBits
 
 TABLE_PLACES = (4, 14, 15, 5, 6, 16, 17, 7, 3, 13, 12, 2, 1, 11, 10, 0)
@@ -29,6 +30,13 @@ class LogicSetting:
     registered: bool
     sets: bool
     at_once: bool
+
+
+def table_wires(database: ChipDatabase, bel: int) -> list[int]:
+    """Return the wires at the inputs of a look-up table in the order of its entries; nextpnr has another one."""
+    wires = database.uphill(database.ports(bel)["I0"])["source"].tolist()
+    named = {database.local_name(wire)[-1]: wire for wire in wires}
+    return [named[str(k)] for k in range(4)]
 
 
 def logic_setting(die: DieBits, bel: int) -> LogicSetting:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from onnx_hw_boards.families.ice40.bitstream.die_bits import DIE_OF, DIES, DieBi
 from onnx_hw_boards.families.ice40.bitstream.pads import PinSettings
 from onnx_hw_boards.families.ice40.bitstream.routing import ChosenPips
 from onnx_hw_boards.families.unpacked_bitstream import NotUnpacked, Pad, UnpackedBitstream
-from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell, FlatNetlist
+from onnx_hw_sim.gates.netlist import RUBBISH, FlatNetlist
 
 _PORT = re.compile(r"(.+?)(?:\[(\d+)\])?")
 
@@ -53,7 +52,7 @@ def unpack_die(die: DieBits, package: str, pin_of: Mapping[str, str]) -> Unpacke
     """Return the cells and nets that bits make of a chip."""
     pips = ChosenPips(die)
     maker = ChipCells(die, pips)
-    pins = PinSettings(die, package)
+    pins = PinSettings(maker, package)
     pads = {name: pad for name in pins.bels if (pad := pins.pad(name)).direction}
     ports, inputs = _ports(maker, pins, pads, pin_of)
     while maker.wanted:
@@ -62,10 +61,9 @@ def unpack_die(die: DieBits, package: str, pin_of: Mapping[str, str]) -> Unpacke
         make()
     _column_buffers(maker)
     featureless = _unexplained(maker)
-    cells, ports = _without_constant_tables(maker.cells, ports)
     sites = Counter(kind for kind, _ in maker.sites)
     return UnpackedBitstream(
-        FlatNetlist(maker.nets, cells, ports, inputs),
+        FlatNetlist(maker.nets, tuple(maker.cells), ports, inputs),
         pads,
         {**sites, "SB_IO": len(pads)},
         int(die.bits.sum()) + len(die.outside),
@@ -91,7 +89,7 @@ def _ports(
             inputs.add(name)
             net = maker.net_of.setdefault((pins.bels[pin], "D_IN_0"), maker.fresh())
         elif direction == "OUTPUT":
-            net = pins.output(maker, pin)
+            net = pins.output(pin)
         bits.setdefault(name, {})[bit] = net
     return {name: tuple(nets[k] for k in range(len(nets))) for name, nets in bits.items()}, frozenset(inputs)
 
@@ -124,7 +122,6 @@ def _column_buffers(maker: ChipCells) -> None:
     die = maker.die
     buffers = [bel for kind, bel in maker.sites if kind == "SB_GB"]
     used = {k for k in range(_NETWORKS) if any(_is_network(maker, bel, k) for bel in buffers)}
-    used |= {k for k, bit in die.database.pad_bits.items() if bit in die.outside}
     for y, x in np.argwhere(die.database.grid > 0).tolist():
         for k in range(_NETWORKS):
             places = die.places((x, y), f"ColBufCtrl.glb_netwk_{k}")
@@ -155,33 +152,3 @@ def _unexplained(maker: ChipCells) -> int:
         elif not _UNDERSTOOD[kind].fullmatch(name):
             maker.problem(f"{name} of X{x}Y{y} is set, which has no model here")
     return featureless
-
-
-def _without_constant_tables(
-    cells: Sequence[ChipCell], ports: Mapping[str, tuple[int, ...]]
-) -> tuple[tuple[ChipCell, ...], dict[str, tuple[int, ...]]]:
-    """Return cells and ports on constants where a look-up table only gives one, such as nextpnr's source of ones."""
-    while True:
-        found = {cell.pin("O"): value for cell in cells if (value := _constant(cell)) is not None}
-
-        def on(nets: tuple[int, ...], found: Mapping[int, int] = found) -> tuple[int, ...]:
-            return tuple(found.get(net, net) for net in nets)
-
-        ports = {name: on(nets) for name, nets in ports.items()}
-        if not found:
-            return tuple(cells), dict(ports)
-        cells = [
-            replace(cell, pins={pin: on(nets) for pin, nets in cell.pins.items()})
-            for cell in cells
-            if cell.kind != "SB_LUT4" or cell.pin("O") not in found
-        ]
-
-
-def _constant(cell: ChipCell) -> int | None:
-    """Return the constant that a look-up table gives whatever its inputs are; None for other cells."""
-    if cell.kind != "SB_LUT4":
-        return None
-    function, pins = cell.number("LUT_INIT"), [cell.pin(f"I{k}") for k in range(4)]
-    reached = (entry for entry in range(16) if all(net > ONE or net == entry >> k & 1 for k, net in enumerate(pins)))
-    values = {function >> entry & 1 for entry in reached}
-    return (ONE if values.pop() else ZERO) if len(values) == 1 else None
