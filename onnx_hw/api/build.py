@@ -65,6 +65,7 @@ def build(
     waves: bool = False,
     store: str | os.PathLike[str] | None = None,
     cut_at: str | Sequence[str] = (),
+    state: Mapping[str, str] | None = None,
     dimensions: Mapping[str, int] | None = None,
     strict: bool = False,
     lenient: bool = False,
@@ -111,6 +112,8 @@ def build(
         store: folder of results that builds share; None for the user's.
         cut_at: names of tensors that become the outputs: only the part of the model that they need is built. A text may
             hold several names, with commas between them.
+        state: outputs by input: what such an output holds in a frame is the input of the next frame, and both are no
+            longer given and returned. The first frame gets zeros, or the number behind ``=`` in ``{"h": "hn=0.5"}``.
         dimensions: sizes for symbolic dimensions, by name.
         strict: refuse what the ONNX specification only advises against.
         lenient: accept faults of known exporters.
@@ -126,7 +129,7 @@ def build(
             came; a program that is missing or fails is a ``UserError``, too, and so is a clock or a rate that was
             asked for and is missed.
     """
-    reading = read_options(cut_at, dimensions, strict=strict, lenient=lenient, newer=newer)
+    reading = read_options(cut_at, dimensions, state, strict=strict, lenient=lenient, newer=newer)
     quantizing = quantize_options(bits, precision, sqnr, accuracy_loss, output_kind)
     if isinstance(model, QuantizedModel):
         _refuse_twice(quantizing, reading, calibration, example_inputs)
@@ -199,7 +202,7 @@ def _checked(source: ModelSource, reading: ReadOptions, arrays: Mapping[str, Any
     for name, given in arrays.items():
         try:
             samples = check_samples(
-                given, model.graph.inputs, frames_of_a_sample=model.frame.batch, classes=classes, source=name
+                given, model.frame_inputs, frames_of_a_sample=model.frame.batch, classes=classes, source=name
             )
         except UserError as error:
             problems.extend(error.problems)

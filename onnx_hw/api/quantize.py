@@ -39,6 +39,7 @@ def quantize(
     output_kind: OutputKind | str | None = None,
     example_inputs: Any = None,
     cut_at: str | Sequence[str] = (),
+    state: Mapping[str, str] | None = None,
     dimensions: Mapping[str, int] | None = None,
     strict: bool = False,
     lenient: bool = False,
@@ -64,6 +65,8 @@ def quantize(
             dictionary of them by argument of ``forward``.
         cut_at: names of tensors that become the outputs: only the part of the model that they need is built. A text may
             hold several names, with commas between them.
+        state: outputs by input: what such an output holds in a frame is the input of the next frame, and both are no
+            longer given and returned. The first frame gets zeros, or the number behind ``=`` in ``{"h": "hn=0.5"}``.
         dimensions: sizes for symbolic dimensions, by name.
         strict: refuse what the ONNX specification only advises against.
         lenient: accept faults of known exporters.
@@ -72,7 +75,7 @@ def quantize(
     Raises:
         UserError: everything that is wrong with the model, the samples or the options.
     """
-    reading = read_options(cut_at, dimensions, strict=strict, lenient=lenient, newer=newer)
+    reading = read_options(cut_at, dimensions, state, strict=strict, lenient=lenient, newer=newer)
     quantizing = quantize_options(bits, precision, sqnr, accuracy_loss, output_kind)
     scheme = scheme_from_options(quantizing)
     source = model_source(model, example_inputs)

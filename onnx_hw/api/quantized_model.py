@@ -63,7 +63,7 @@ class QuantizedModel:
         """
         frames, labels = self._frames(x, "x")
         outputs = join_batches(golden.run(self.network, frames), self.model.frame.batch)
-        return Outputs(stacked_as(outputs, x, self.model.graph.inputs), labels)
+        return Outputs(stacked_as(outputs, x, self.model.frame_inputs), labels)
 
     def trace(self, x: Mapping[str, ArrayLike] | ArrayLike, *, integers: bool = False) -> Outputs:
         """Return every tensor for samples, by name.
@@ -94,7 +94,7 @@ class QuantizedModel:
     ) -> tuple[Mapping[str, np.ndarray], np.ndarray | None]:
         """Return samples as frames by graph input, (frames, *shape of one frame), and their labels."""
         batch = self.model.frame.batch
-        samples = check_samples(x, self.model.graph.inputs, frames_of_a_sample=batch, source=source)
+        samples = check_samples(x, self.model.frame_inputs, frames_of_a_sample=batch, source=source)
         warn_of(samples.notes)
         return split_samples(samples.arrays, batch), samples.labels
 
@@ -152,7 +152,7 @@ class QuantizedModel:
         graph, network = self.model.graph, self.network
         bits = sorted({grid.bits for name, grid in network.grids.items() if name in network.tensors})
         return {
-            "inputs": ", ".join(map(repr, graph.inputs)),
+            "inputs": ", ".join(map(repr, self.model.frame_inputs)),
             "outputs": ", ".join(map(repr, graph.outputs)),
             "operators": f"{len(network.nodes)}",
             "multiply-accumulates of a frame": f"{sum(network.macs.values()):,}",

@@ -20,13 +20,20 @@ KINDS = ("weights", "data")
 
 
 def read_options(
-    cut_at: str | Sequence[str], dimensions: Mapping[str, int] | None, *, strict: bool, lenient: bool, newer: bool
+    cut_at: str | Sequence[str],
+    dimensions: Mapping[str, int] | None,
+    state: Mapping[str, str] | None,
+    *,
+    strict: bool,
+    lenient: bool,
+    newer: bool,
 ) -> ReadOptions:
     """Return the options of reading.
 
     Args:
         cut_at: names of tensors, or one text of names with commas between them.
         dimensions: sizes by dimension name; None for none.
+        state: name of an output by that of the input that it becomes in the next frame; None for none.
         strict, lenient, newer: as in ``ReadOptions``.
 
     Raises:
@@ -36,7 +43,14 @@ def read_options(
     if not all(isinstance(name, str) for name in names):
         message = f"`cut_at` must be names of tensors, not {cut_at!r}"
         raise user_error("argument", message, where="cut_at", hint='cut_at="name", or cut_at=["a", "b"]')
-    return ReadOptions(dimensions=dimensions or {}, strict=strict, lenient=lenient, newer=newer, cut_at=names)
+    kept = {} if state is None else state
+    if not isinstance(kept, Mapping) or not all(isinstance(name, str) for pair in kept.items() for name in pair):
+        message = f"`state` must name an output for each input that is kept, not {state!r}"
+        raise user_error("argument", message, where="state", hint='state={"h": "hn"}, or {"h": "hn=0.5"}')
+    pairs = tuple(f"{entering}:{leaving}" for entering, leaving in kept.items())
+    return ReadOptions(
+        dimensions=dimensions or {}, strict=strict, lenient=lenient, newer=newer, cut_at=names, state=pairs
+    )
 
 
 def quantize_options(

@@ -14,7 +14,7 @@ from onnx_hw.timing.link_times import BehindALink
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.frames import in_turns
 from onnx_hw_link.link import Link
-from onnx_hw_link.self_test import FILE, KnownFrames
+from onnx_hw_link.self_test import FILE, ROUNDS, KnownFrames
 
 FRAMES = 8
 """Number of frames: the least integers everywhere, the greatest ones, and random ones, of which many are at an end."""
@@ -38,6 +38,8 @@ def known_frames(design: Design, link: Link, board: str) -> KnownFrames:
     )
     generator = np.random.default_rng(1)
     integers = {name: _drawn(network.tensors[name].shape, network.tensors[name].range, generator) for name in into}
+    rounds = 1 + ROUNDS if network.keepers else 1  # with a state, the same frame has another result in every round
+    integers = {name: np.concatenate([array] * rounds) for name, array in integers.items()}
     leaving: dict[str, list[np.ndarray]] = {name: [] for name in out}
     for _, name, array in golden.walk_in_pieces(network, integers):
         if name in leaving:
@@ -53,7 +55,7 @@ def known_frames(design: Design, link: Link, board: str) -> KnownFrames:
         link.digest.hex(),
         board,
         tuple(in_turns(link.inputs, link.input_turns, framed(into, k)) for k in range(FRAMES)),
-        tuple(in_turns(link.outputs, link.output_turns, framed(out, k)) for k in range(FRAMES)),
+        tuple(in_turns(link.outputs, link.output_turns, framed(out, k)) for k in range(FRAMES * rounds)),
         in_turns(link.outputs, link.output_turns, used),
         latency,
         link.frame_at_once,

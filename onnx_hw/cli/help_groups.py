@@ -20,7 +20,18 @@ COMMAND_GROUPS: Mapping[str, tuple[str, ...]] = {
 """Commands by the heading below which they are listed."""
 
 OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Model": ("--board", "--chip", "--fits", "--onnx-only", "--cut-at", "--dim", "--strict", "--lenient", "--newer"),
+    "Model": (
+        "--board",
+        "--chip",
+        "--fits",
+        "--onnx-only",
+        "--cut-at",
+        "--state",
+        "--dim",
+        "--strict",
+        "--lenient",
+        "--newer",
+    ),
     "Samples": ("--inputs", "--calibration", "--resize", "--random-calibration", "--frames"),
     "Integers": ("--bits", "--precision", "--sqnr", "--accuracy-loss", "--output-kind"),
     "Speed and size": ("--fps", "--latency", "--fastest", "--multipliers", "--clock", "--folding"),

@@ -82,6 +82,8 @@ READING = gathered(
         help="Build only the part of MODEL up to these tensors, which become its outputs."),
     click.option("--dim", "dimensions", multiple=True, callback=dimension_sizes, metavar="NAME=N",
         help="Set a symbolic dimension; may be given several times."),
+    click.option("--state", multiple=True, metavar="INPUT:OUTPUT[=N]",
+        help="Keep a state: a frame's OUTPUT is the next frame's INPUT, at first N (0). May be given several times."),
     click.option("--strict", is_flag=True,
         help="Also refuse models that ignore a recommendation of the specification."),
     click.option("--lenient", is_flag=True, help="Accept faults of known exporters."),

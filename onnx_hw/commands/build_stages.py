@@ -120,7 +120,7 @@ class BuildState:
     def read(self) -> None:
         self.recorder.record(asked=describe_build_request(self.options))
         model = flow.read(self.options.model, self.options.reading)
-        self.model, self.batch, self.inputs = model.frame.model, model.frame.batch, model.graph.inputs
+        self.model, self.batch, self.inputs = model.frame.model, model.frame.batch, model.frame_inputs
         self.given = input_data(self.options.inputs, self.options.calibration, model, self.options.resize)
         self.warn(self.given.notes)
         self.recorder.status(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
@@ -152,7 +152,7 @@ class BuildState:
         recorder.status(fact)
         self.folder.write("network.txt", f"{self.network!r}\n")
         recorder.record(model=sections.describe_model(self.model, self.network))
-        compared = compare(made.model, self.network, self.given.frames or data, made.floats)
+        compared = compare(made.model, made.step, self.given.frames or data, made.floats, self.network)
         if not compared.agreement.frames:
             recorder.warn(
                 "golden was not compared with the model: no frame could be drawn", "give samples with --inputs"
@@ -174,7 +174,7 @@ class BuildState:
         """
         if self.given.calibration is not None:
             return self.given.calibration, ScaleOrigin.SAMPLES
-        if prepared.brings or not self.model.graph.inputs:
+        if prepared.brings or not self.model.frame_inputs:
             return self.given.frames if prepared.brings else {}, ScaleOrigin.SAMPLES
         if self.given.frames is not None:
             self.recorder.warn("the scales come from the samples of --inputs", "give real samples with --calibration")

@@ -47,7 +47,7 @@ def samples_missing(model: Model, design: Design | None = None) -> UserError:
         rate = design.frames_per_second if serial is None else min(serial.frames_per_second, design.frames_per_second)
         fits = f"It fits `{design.target.board.name}`: {design.interval:,} cycles a frame, about {rate:,.0f} frames/s"
         message = f"{message}. {fits}"
-    arrays = ", ".join(f"{value.name}=..." for value in model.graph.inputs if value.name.isidentifier())
+    arrays = ", ".join(f"{value.name}=..." for value in model.frame_inputs if value.name.isidentifier())
     example = f'; np.savez("samples.npz", {arrays}) writes them' if arrays else ""
     return user_error(
         "scales-of-samples" if count else "calibration-missing",

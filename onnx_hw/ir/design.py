@@ -117,6 +117,8 @@ class LoopPace:
     frame_cycles: int
 
     def __str__(self) -> str:
+        if self.steps == 1:
+            return f"the loop of {self.step_cycles:,} cycles a frame"
         return f"the loop of {self.step_cycles:,} cycles a step × {self.steps:,} steps"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from onnx_hw.ir.network import Network
+from onnx_hw.lower.keep_states import KeptIntegers, keep_states
 from onnx_hw.messages.errors import user_error
 from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.onnx.canonicalize.cast_to_float32 import cast_to_float32
@@ -23,10 +24,12 @@ from onnx_hw.quantization.decisions import QuantError
 from onnx_hw.quantization.mixed_precision.search import ChosenWidths
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss
 from onnx_hw.quantization.post_training import QuantizedFloats, prepare_floats, quantize_prepared_floats
-from onnx_hw.quantization.ranges.calibrate import RangeSource
+from onnx_hw.quantization.ranges.calibrate import RangeSource, SampleRanges
 from onnx_hw.quantization.ranges.mse import MseRange
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
+from onnx_hw.quantization.tie_states import tie_states
 from onnx_hw.runtime.blas_threads import one_blas_thread
+from onnx_hw.samples.sequences import with_states
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Quantized:
 
     Attributes:
         network: network of integers, with the name of the model.
-        model: quantized model that the network computes.
+        model: quantized model that the network computes; a state is an input and an output of it.
+        step: network of one frame, whose states are inputs and outputs; ``network`` itself without states.
         brings: whether the model came with integers of its own for its data.
         floats: the model as given and as prepared for quantization; None where no integers were chosen.
         chosen: description of the integers that a partly quantized model lacked, by value or weight.
@@ -47,6 +51,7 @@ class Quantized:
 
     network: Network
     model: Model
+    step: Network
     brings: bool = True
     floats: tuple[Model, Model] | None = None
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -64,11 +69,15 @@ class PreparedModel:
         model: the model as given, of one frame.
         canonical: the same function in the few operators that are lowered, folded; see ``canonicalize``.
         brings: whether the model brings integers of its own for its data.
+        given: the model as given, before its states were tied to integers of its own.
+        kept: integers of the states that it brings.
     """
 
     model: Model
     canonical: Model
     brings: bool
+    given: Model
+    kept: tuple[KeptIntegers, ...] = ()
 
 
 def prepare_model(model: Model) -> PreparedModel:
@@ -81,8 +90,13 @@ def prepare_model(model: Model) -> PreparedModel:
         UserError: everything that hardware cannot do; a tensor is too large; the model is not typed.
     """
     require_capability(model)
-    canonical = canonicalize(model)
-    return PreparedModel(model, canonical, is_quantized(model) or is_quantized(canonical))
+    kept: tuple[KeptIntegers, ...] = ()
+    canonical, given = canonicalize(model), model
+    brings = is_quantized(model) or is_quantized(canonical)
+    if brings and model.states:
+        model, kept = tie_states(model, adopt=False)
+        canonical = canonicalize(model)
+    return PreparedModel(model, canonical, brings, given, kept)
 
 
 @one_blas_thread()
@@ -98,8 +112,10 @@ def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: 
             integers at all and ``ranges`` is None; a scheme is given and there is nothing to choose, or it names what
             is not quantized.
     """
-    model, ready, brings = prepared.model, prepared.canonical, prepared.brings
+    model, ready, brings, kept = prepared.model, prepared.canonical, prepared.brings, prepared.kept
     chosen_by, floats = scheme or replace(DEFAULT, widen=True), None
+    if model.states and isinstance(ranges, SampleRanges):
+        ranges = replace(ranges, frames=with_states(model, ranges.frames))
     result: QuantizedFloats | None = None
     if not brings and ranges is None:
         require_samples(model, given=False)
@@ -113,8 +129,10 @@ def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: 
         result = quantize_prepared_floats(prepare_floats(ready), ranges, chosen_by)
         ready, floats = result.model, (model, result.floats)
         chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={}, goal=None)  # already applied
+        ready, kept = tie_states(ready, adopt=True)
     exact = result.exact if result is not None else ()
-    network, completed, chosen = complete_and_lower(ready, ranges, chosen_by, exact)
+    step, completed, chosen = complete_and_lower(ready, ranges, chosen_by, exact)
+    network = keep_states(step, kept, _results(prepared.given)) if kept else step
     if scheme is not None and floats is None and not chosen:
         raise user_error(
             "scheme",
@@ -124,9 +142,16 @@ def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: 
         )
     if chosen and floats is None:
         floats = model, cast_to_float32(ready)
-    quantized = Quantized(network, completed if floats else model, brings, floats, chosen)
+    quantized = Quantized(network, completed if floats else model, step, brings, floats, chosen)
     if result is None:
         return quantized
     return replace(
         quantized, ranges=result.ranges, held=result.held, widths=result.widths, tensor_losses=result.tensor_losses
     )
+
+
+def _results(model: Model) -> list[str]:
+    """Return the outputs of a graph that are no states; all of them where there are no others."""
+    kept = {pair.output for pair in model.states}
+    names = [value.name for value in model.graph.outputs]
+    return [name for name in names if name not in kept] or names

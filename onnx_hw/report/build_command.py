@@ -77,6 +77,8 @@ def _quantizing(asked: Mapping[str, Any]) -> Iterator[str]:
 def _reading(asked: Mapping[str, Any]) -> Iterator[str]:
     for names in asked.get("cut_at", ()):
         yield from ("--cut-at", names)
+    for pair in asked.get("state", ()):
+        yield from ("--state", pair)
     for name, size in asked.get("dimensions", {}).items():
         yield from ("--dim", f"{name}={size}")
     yield from (f"--{name}" for name in READING_FLAGS if asked.get(name))

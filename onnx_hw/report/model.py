@@ -235,6 +235,8 @@ class StateLoopSection:
     frame_cycles: Annotated[int, "clock cycles from one frame to the next, which no design with these cores can beat"]
 
     def __str__(self) -> str:
+        if self.steps == 1:
+            return f"the loop of {self.step_cycles:,} cycles a frame"
         return f"the loop of {self.step_cycles:,} cycles a step × {self.steps:,} steps"
 
 

@@ -69,6 +69,8 @@ class ReadOptions:
         lenient: accept what exporters are known to get wrong.
         newer: try also versions of ONNX that are newer than onnx-hw.
         cut_at: tensors that become the outputs: what they do not need is left out. Empty for the whole model.
+        state: ``INPUT:OUTPUT`` of each state that is kept from frame to frame, with ``=NUMBER`` behind it where the
+            input is not 0 in the first frame.
     """
 
     dimensions: Mapping[str, int] = field(default_factory=dict)
@@ -76,6 +78,7 @@ class ReadOptions:
     lenient: bool = False
     newer: bool = False
     cut_at: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
 
 
 class OutputKind(StrEnum):

@@ -11,12 +11,12 @@ import numpy as np
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.canonicalize.unbatch import ReadModel
-from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model, Value
 from onnx_hw.runtime.options import Resize
 from onnx_hw.samples.check_samples import check_samples
 from onnx_hw.samples.read_samples import read_samples
-from onnx_hw.samples.samples import Note, Samples, SampleSource, frame_count, one_frame, split_samples, stack_outputs
+from onnx_hw.samples.samples import Note, Samples, SampleSource, split_samples, stack_outputs
+from onnx_hw.samples.sequences import in_sequence
 from onnx_hw.samples.single_input_files import WITHOUT_IMAGES
 
 
@@ -63,7 +63,7 @@ class SampleTypes:
     @classmethod
     def of(cls, model: ReadModel) -> SampleTypes:
         """Return the facts of a model."""
-        return cls(model.graph.inputs, model.frame.batch, classes_of(model.frame.model))
+        return cls(model.frame_inputs, model.frame.batch, classes_of(model.frame.model))
 
     def samples(self, given: SampleSource, source: str, resize: Resize | None = None) -> Samples:
         """Return the samples of a file, a folder or arrays.
@@ -158,6 +158,5 @@ def _elements(shape: Sequence[int | str | None] | None) -> int:
 
 
 def by_reference(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the model's outputs by name, (frames, *shape), as the reference computes them."""
-    each = [reference.run(model, one_frame(frames, k)) for k in range(frame_count(frames))]
-    return stack_outputs(each)
+    """Return the model's outputs by name, (frames, *shape), as the reference computes them; states are carried on."""
+    return stack_outputs([outputs for _, outputs in in_sequence(model, frames)])

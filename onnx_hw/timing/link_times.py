@@ -59,6 +59,9 @@ class BehindALink:
         starts, ends = (self._operation(np.arange(self._beats) * chunks + within) for within in (0, chunks - 1))
         links.engines[INTO] = self._frame_cycles = self._operations(chunks)
         self._settling = int(ends[0] - starts[0]) + MIN_CYCLES_OF_A_BYTE
+        if design.network.keepers:  # what is made of a state alone is there before the first byte of a session
+            engines = (engine for schedule in design.schedules().values() for engine in schedule.engines)
+            self._settling += sum(engine.operations + engine.latency for engine in engines)
         links.all += [
             Wait(consumer, pops, INTO, _numbers(ends), "a beat", 1),
             Wait(INTO, _numbers(starts), consumer, pops, "the beat before to be taken", 1, lag=1),

@@ -138,4 +138,6 @@ def command(model: Path, asked: BuildOptions, choice: Choice) -> str:
         words += ["--dim", f"{name}={size}"]
     for names in reading.cut_at:
         words += ["--cut-at", names]
+    for pair in reading.state:
+        words += ["--state", pair]
     return shlex.join(words)

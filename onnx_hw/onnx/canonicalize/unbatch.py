@@ -54,7 +54,7 @@ def _frame_of(model: Model) -> FrameModel:
     border = [value.shape for value in (*graph.inputs, *graph.outputs)]
     lengths = {shape[0] if shape and len(shape) > 1 else None for shape in border}
     batch = lengths.pop() if len(lengths) == 1 else None
-    if not graph.inputs or not isinstance(batch, int) or batch < 2:
+    if not graph.inputs or not isinstance(batch, int) or batch < 2 or model.states:
         return whole
     framed = {value.name for value in graph.inputs}
     for node in graph.nodes:

@@ -117,6 +117,20 @@ class Graph:
 
 
 @dataclass(frozen=True)
+class StatePair:
+    """Input and output of a model that are one state: what the output holds in a frame is the next frame's input.
+
+    Attributes:
+        input, output: names of both.
+        first: every element of the input in the first frame.
+    """
+
+    input: str
+    output: str
+    first: float = 0.0
+
+
+@dataclass(frozen=True)
 class Model:
     """ONNX model that was validated: functions are inlined, operators are bound to their opset version.
 
@@ -128,6 +142,7 @@ class Model:
         notes: facts worth a line in the report (ignored training info, batch bound to 1, ...).
         producer: name and version of the program that wrote the file, or "".
         uncut_outputs: outputs of the file, where a cut has replaced them by others; see ``load.cut_model``.
+        states: inputs and outputs that the circuit connects from frame to frame; see ``load.pair_states``.
     """
 
     name: str
@@ -138,6 +153,13 @@ class Model:
     notes: tuple[str, ...] = ()
     producer: str = ""
     uncut_outputs: tuple[Value, ...] = ()
+    states: tuple[StatePair, ...] = ()
+
+    @property
+    def frame_inputs(self) -> tuple[Value, ...]:
+        """Inputs of the graph that come with every frame: all but the states."""
+        kept = {pair.input for pair in self.states}
+        return tuple(value for value in self.graph.inputs if value.name not in kept)
 
     def __repr__(self) -> str:
         return f"Model {printable(self.name)}\n{self.graph!r}"

@@ -13,6 +13,7 @@ from onnx_hw.onnx.check.supported import check_capability
 from onnx_hw.onnx.evaluate.dimensions import bind_dimensions
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.cut_model import cut_model
+from onnx_hw.onnx.load.pair_states import pair_states, state_proposals
 from onnx_hw.onnx.load.read import examine
 from onnx_hw.onnx.parse.diagnostics import STAGES, Findings
 
@@ -67,12 +68,13 @@ def check(
     newer: bool = False,
     dimensions: Mapping[str, int] | None = None,
     cut_at: Sequence[str] = (),
+    state: Sequence[str] = (),
 ) -> CheckReport:
     """Check a file. The arguments are those of ``read``.
 
     Raises:
-        UserError: stage ``arguments``; ``dimensions`` or ``cut_at`` do not fit the model. Faults of the file are in the
-            report.
+        UserError: stage ``arguments``; ``dimensions``, ``cut_at`` or ``state`` do not fit the model. Faults of the file
+            are in the report.
     """
     path = Path(path)
     findings = Findings(strict, lenient, newer)
@@ -82,8 +84,8 @@ def check(
     except UserError as error:
         findings.problems.extend(error.problems)
     if model is not None and not findings.problems:
-        model = cut_model(bind_dimensions(model, dimensions or {}), cut_at)
-        findings.notes.extend(model.notes[len(findings.notes) :])
+        model = pair_states(cut_model(bind_dimensions(model, dimensions or {}), cut_at), state)
+        findings.notes.extend([*model.notes[len(findings.notes) :], *state_proposals(model)])
         check_capability(model, findings)
     problems = tuple(sorted(findings.problems, key=lambda problem: STAGES.index(problem.stage)))
     valid = all(problem.stage == "capability" for problem in problems)

@@ -24,6 +24,7 @@ from onnx_hw.onnx.evaluate.dimensions import bind_dimensions
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.build_model import build_model
 from onnx_hw.onnx.load.cut_model import cut_model
+from onnx_hw.onnx.load.pair_states import pair_states
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.external_data import SideFiles
 from onnx_hw.onnx.parse.parse import parse_file
@@ -40,6 +41,7 @@ def read(
     newer: bool = False,
     dimensions: Mapping[str, int] | None = None,
     cut_at: Sequence[str] = (),
+    state: Sequence[str] = (),
 ) -> Model:
     """Read the model in an ONNX file.
 
@@ -50,6 +52,7 @@ def read(
         newer: try a file of a newer IR or opset version than we know, as if it were the newest we know.
         dimensions: sizes for dimension variables, by name.
         cut_at: tensors that become the outputs; what they do not need is left out. Empty for the whole model.
+        state: ``INPUT:OUTPUT`` of each state that is kept from frame to frame; see ``pair_states``.
 
     Raises:
         UserError: everything that is wrong with the file, at once; ``Problem.stage`` is ``parse``, ``validate``,
@@ -59,7 +62,7 @@ def read(
     model = examine(Path(path), findings)
     findings.raise_problems()
     assert model is not None, "a file without a problem gives a model"
-    return cut_model(bind_dimensions(model, dimensions or {}), cut_at)
+    return pair_states(cut_model(bind_dimensions(model, dimensions or {}), cut_at), state)
 
 
 def examine(path: Path, findings: Findings) -> Model | None:
