@@ -73,7 +73,13 @@ class LinkEnd(Component):
         for name in ("hello", "ack", "again", "taken", "missed", "unknown", "acked", "expected", "credit", "kind"):
             m.d.comb += getattr(sender, name).eq(getattr(receiver, name))
         connect(m, receiver.o, beats.i)
-        connect(m, taken_apart.o, sender.i)
+        # The sender has begun anew one cycle before what makes its bytes does: a byte from before would be the first
+        # one of the new session.
+        m.d.comb += [
+            sender.i.payload.eq(taken_apart.o.payload),
+            sender.i.valid.eq(taken_apart.o.valid & ~self.restart),
+            taken_apart.o.ready.eq(sender.i.ready),
+        ]
         connect(m, sender.o, encoder.i)
         connect(m, encoder.o, flipped(self.o))
         for side, adapter in ((link.inputs, beats), (link.outputs, taken_apart)):
