@@ -31,7 +31,7 @@ class Board:
     default_clock_mhz: float
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` for a clock that is none."""
+        """Raise ``ValueError`` for a clock that no chip can have."""
         mhz = self.default_clock_mhz
         if not isinstance(mhz, Real) or not MIN_CLOCK_MHZ <= mhz <= MAX_CLOCK_MHZ:
             raise ValueError(f"default_clock_mhz must be {MIN_CLOCK_MHZ:g} .. {MAX_CLOCK_MHZ:,} MHz, not {mhz!r}")

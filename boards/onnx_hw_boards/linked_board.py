@@ -22,6 +22,25 @@ from onnx_hw_boards.loader import Loader
 __all__ = ["LinkedBoard", "Uart", "board"]
 
 
+@dataclass(frozen=True)
+class BoardPin:
+    """A pin of a board's chip that a design uses.
+
+    Attributes:
+        port: name of its port in the netlist.
+        pin: name of the pin.
+        direction: i or o, seen from the chip.
+        standard: electrical standard as the platform says; empty where it says none.
+        inverted: whether a low level means 1.
+    """
+
+    port: str
+    pin: str
+    direction: str
+    standard: str
+    inverted: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class LinkedBoard(Board):
     """A board whose network is reached through a link.
@@ -51,6 +70,16 @@ class LinkedBoard(Board):
         """Clock that arrives at the chip, in MHz."""
         return Fraction(self.platform().default_clk_frequency) / 1_000_000
 
+    @cached_property
+    def pads(self) -> dict[str, BoardPin]:
+        """The pins that a design uses, as the platform class says: ``clk``, those of the link, and ``rst`` if any."""
+        platform = self.platform()
+        named = {"clk": (platform.default_clk, 0, "i")}
+        if platform.default_rst is not None:
+            named["rst"] = platform.default_rst, 0, "i"
+        named |= {name: (self.link.resource, self.link.number, way) for name, way in self.link.ports.items()}
+        return {name: _pin_of(platform, resource, number, name, way) for name, (resource, number, way) in named.items()}
+
     def clock(self, mhz: float | Fraction) -> ClockSource:
         """Return the clock nearest to ``mhz``: the oscillator, or a clock that the chip's PLL makes of it.
 
@@ -61,6 +90,17 @@ class LinkedBoard(Board):
         pin = platform.lookup(platform.default_clk).ios[0].names[0]
         clocking = self.family.clocking
         return clocking.nearest(self.oscillator_mhz, Fraction(mhz), at_pad=pin == clocking.pll_pads.get(self.package))
+
+
+def _pin_of(platform: Any, resource: str, number: int, name: str, direction: str) -> BoardPin:
+    """Return the pin of a resource, or of its subsignal with a name."""
+    described = platform.lookup(resource, number)
+    part = next((each for each in described.ios if getattr(each, "name", None) == name), None)
+    holder = described.ios[0] if part is None else part.ios[0]
+    (pin,) = holder.map_names(platform._conn_pins, described)
+    attributes = {**described.attrs, **getattr(part, "attrs", {})}
+    port = f"{resource}_{number}__io" if part is None else f"{resource}_{number}__{name}__io"
+    return BoardPin(port, pin, direction, str(attributes.get("IO_TYPE", "")), bool(holder.invert))
 
 
 def board(

@@ -307,10 +307,6 @@ class BuildState:
 
     def gates(self) -> None:
         recorder = self.recorder
-        if self.netlist.link is not None:
-            recorder.status(f"not simulated: {stage_messages.BEHIND_LINK}")
-            recorder.set_links(circuit_netlist=proof_chain.open_netlist(stage_messages.BEHIND_LINK))
-            return
         try:
             comparison = self.toolchain.gates(
                 self.synthesized, self.design, self.netlist, self.folder, self.given.frames, recorder

@@ -136,11 +136,20 @@ def golden_circuit(proof: Proof, reached: DirectedVectorResult) -> ChainLink:
 
 def circuit_netlist(comparison: GateLevel) -> ChainLink:
     """Return link 4: the netlist of the chip, simulated, against golden and timing."""
+    if comparison.link:
+        runs = (
+            f"every value that leaves {comparison.cells:,} cells of the whole board through its pins, "
+            f"{comparison.link}, and the cycles that the chip states of its frames: sessions from power-up, with a "
+            "good and with a bad wire, a host that hesitates, a new HELLO and a reset in mid-frame"
+        )
+    else:
+        runs = (
+            f"every value and the cycle of every token that leaves {comparison.cells:,} cells of the bare chip, "
+            "from power-up, with and without a reset in mid-frame, at full rate and with stalls"
+        )
     return ChainLink(
         PROVEN if comparison.agrees else FAILED,
-        f"every value and the cycle of every token that leaves {comparison.cells:,} cells of the bare chip, "
-        "from power-up, with and without a reset in mid-frame, at full rate and with stalls, memories filled with "
-        "rubbish; "
+        f"{runs}, memories filled with rubbish; "
         f"{comparison.weights:,} constants decoded from {comparison.blocks} of {comparison.of_blocks} block RAMs that "
         "are never written",
         comparison.frames,

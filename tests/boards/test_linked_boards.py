@@ -82,7 +82,9 @@ def test_pins_are_those_of_the_platform(board: LinkedBoard) -> None:
     assert len(wanted) == netlist.pins >= 3
     placed = dict(re.findall(PLACES[family], netlist.constraints, re.MULTILINE))
     assert placed == {name: pin for name, (pin, _) in wanted.items()}
+    assert {pad.port: pad.pin for pad in board.pads.values()} == placed  # what the proof takes for the board's pins
     if family in STANDARDS:
+        assert {pad.port: pad.standard for pad in board.pads.values()} == {name: of for name, (_, of) in wanted.items()}
         standards = dict(re.findall(STANDARDS[family], netlist.constraints, re.MULTILINE))
         assert standards == {name: standard for name, (_, standard) in wanted.items()}
     for port in placed:

@@ -14,8 +14,9 @@ import pytest
 
 from onnx_hw_sim.circuit import Stream
 from onnx_hw_sim.gates.cell_models import FlipFlop, Model, Parts
+from onnx_hw_sim.gates.native_gates import RUNS
 from onnx_hw_sim.gates.netlist import ONE, ChipCell, flatten, read_netlist
-from onnx_hw_sim.gates.simulator import RUNS, GateSimulator, Pattern, Start, StreamPlan
+from onnx_hw_sim.gates.simulator import GateSimulator, Pattern, Start, StreamPlan
 from onnx_hw_tools import tools
 
 CYCLES, WARM = 700, 500

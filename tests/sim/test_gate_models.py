@@ -24,9 +24,10 @@ from onnx_hw_rtl.arithmetic.multiplier import Multiplier
 from onnx_hw_rtl.parts.rom import Rom
 from onnx_hw_rtl.target import Target
 from onnx_hw_sim.circuit import Stream
+from onnx_hw_sim.gates.native_gates import RUNS
 from onnx_hw_sim.gates.netlist import flatten, read_netlist
 from onnx_hw_sim.gates.read_only import ReadOnly
-from onnx_hw_sim.gates.simulator import RUNS, GateSimulator, Pattern, Start, StreamPlan
+from onnx_hw_sim.gates.simulator import GateSimulator, Pattern, Start, StreamPlan
 from onnx_hw_tools import tools
 
 CYCLES = 400

@@ -7,8 +7,10 @@ import pytest
 
 from onnx_hw_sim.circuit import Stream
 from onnx_hw_sim.gates.cell_models import FlipFlop, Parts
+from onnx_hw_sim.gates.native_gates import RUNS
 from onnx_hw_sim.gates.netlist import ONE, ChipCell, FlatNetlist
-from onnx_hw_sim.gates.simulator import RUNS, GateSimulator, Pattern, Start, StreamPlan, ToggleCount
+from onnx_hw_sim.gates.simulator import GateSimulator, Pattern, Start, StreamPlan
+from onnx_hw_sim.gates.toggles import ToggleCount
 from onnx_hw_tools import tools
 
 CLOCK, RESET, PAYLOAD, VALID, READY, OUT_PAYLOAD, OUT_VALID, OUT_READY = range(3, 11)
@@ -71,14 +73,14 @@ def simulator() -> GateSimulator:
 
 
 def counted(simulator: GateSimulator, pattern: int, gap: int = 1) -> ToggleCount:
-    groups = simulator.driven_nets(lambda cell: cell.partition(".")[0])
+    groups = simulator.cells.driven_nets(lambda cell: cell.partition(".")[0])
     count = ToggleCount(groups, pattern, CYCLES + 1, gap)
     simulator.run(plan(), count=count)
     return count
 
 
 def test_nets_belong_to_the_cell_that_drives_them(simulator: GateSimulator) -> None:
-    groups = simulator.driven_nets(lambda cell: cell.partition(".")[0])
+    groups = simulator.cells.driven_nets(lambda cell: cell.partition(".")[0])
     assert {name: sorted(nets) for name, nets in groups.items()} == {
         "counter": [B0, B0_NEXT, B1, B1_NEXT, B2, B2_NEXT, CARRY],
         "held": [HELD, HELD_NEXT],  # what is behind a buffer is the same net as before it

@@ -123,7 +123,7 @@ def prove(
 
 def _fingerprint(family: Family) -> str:
     """Return the digest of all code that a result depends on."""
-    from onnx_hw_sim.gates.simulator import fingerprint
+    from onnx_hw_sim.gates.native_gates import fingerprint
 
     state = hashlib.sha256(fingerprint(family.cell_library()).encode())
     unpack = family.unpacker()
@@ -189,7 +189,7 @@ def compare(
     """
     from onnx_hw_sim.gates.cell_models import UnmodelledCell
     from onnx_hw_sim.gates.netlist import flatten, read_netlist
-    from onnx_hw_sim.gates.simulator import parts_of
+    from onnx_hw_sim.gates.toggles import parts_of
     from onnx_hw_tools.tools import ToolMissing
 
     library = chip.family.cell_library()

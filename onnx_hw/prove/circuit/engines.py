@@ -115,7 +115,8 @@ class GateEngine:
     def run(self, stimulus: Stimulus) -> Recording:
         """Run from power-up, or a false start from a reset; return the first run that differs from others, if any."""
         from onnx_hw_sim.circuit import Recording
-        from onnx_hw_sim.gates.simulator import RUNS, Pattern, Start, StreamPlan
+        from onnx_hw_sim.gates.native_gates import RUNS
+        from onnx_hw_sim.gates.simulator import Pattern, Start, StreamPlan
 
         tokens = {name: array[None] for name, array in stimulus.tokens.items()}
         start = Start(stimulus.false_start or None, 0, 0)

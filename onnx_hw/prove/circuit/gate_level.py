@@ -1,14 +1,14 @@
 """Link 4: the netlist of the chip, cell by cell as it is placed and routed, against golden and the predicted cycles.
 
-64 runs at once, each from power-up with rubbish of its own in every memory: at full rate, with random stalls and with
-bursts; half of them without any reset, half with one in mid-frame. What is compared is what leaves the chip: every
-value, and the cycle of every token.
+64 runs at once, each from power-up with rubbish of its own in every memory. On a bare chip: at full rate, with random
+stalls and with bursts; half of them without any reset, half with one in mid-frame. What is compared is what leaves the
+chip: every value, and the cycle of every token. On a board with a link: sessions through its pins (``pin_level``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +19,17 @@ from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
+from onnx_hw.prove.circuit import pin_level
 from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, streams_of
 from onnx_hw.prove.circuit.rom_contents import NAMES, RomContents, decode
 from onnx_hw.prove.circuit.stalls import SEED
 from onnx_hw.prove.circuit.stored_comparison import compared_once
 from onnx_hw.runtime.build_folder import BuildFolder
+from onnx_hw_boards.linked_board import LinkedBoard
 
 if TYPE_CHECKING:
-    from onnx_hw_sim.gates.simulator import GateSimulator, ToggleCount
+    from onnx_hw_sim.gates.simulator import GateSimulator
+    from onnx_hw_sim.gates.toggles import ModelledCells, ToggleCount
 
 STAGE = "gates"
 
@@ -68,7 +71,8 @@ class GateLevel:
         runs: runs at once.
         frames: frames of all runs together.
         cycles: cycles of each run.
-        values, tokens: values and tokens compared, of the outputs of all runs.
+        values, tokens: values and tokens compared, of the outputs of all runs; behind a link, values and frames.
+        link: the link through which the runs went; empty where the streams are on pins.
         wrong: values, tokens and constants that differ.
         blocks, weights: block RAMs whose constants were decoded and compared with golden's, and how many of those.
         of_blocks: block RAMs that nothing writes.
@@ -88,6 +92,7 @@ class GateLevel:
     weights: int = 0
     of_blocks: int = 0
     difference: str = ""
+    link: str = ""
     cached: bool = False
     activity: Mapping[str, NetActivity] = field(default_factory=dict)
 
@@ -113,7 +118,7 @@ def prove(
     progress: Callable[[str], None] = lambda fact: None,
 ) -> GateLevel:
     """Simulate the netlist of a build, unless that was done; only agreement is stored. Raise as ``simulate``."""
-    from onnx_hw_sim.gates.simulator import fingerprint
+    from onnx_hw_sim.gates.native_gates import fingerprint
 
     inputs = {
         "netlist": synthesized.made.files[synthesized.netlist.name],
@@ -150,14 +155,22 @@ def simulate(
     from onnx_hw_sim.gates.cell_models import UnmodelledCell
     from onnx_hw_tools.tools import ToolMissing
 
+    compare = _through_pins if isinstance(chip.target.board, LinkedBoard) else _on_pins
     try:
-        simulator, roms, cells = load(design, chip, netlist)
-        bench = GateLevelBench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds))
-        progress(f"{cells:,} cells, {bench.frames} frames in {len(bench.starts)} runs")
-        count = _toggle_count(design, simulator, bench.full_rate_cycles)
-        compared = bench.compare(simulator.run(bench.plan(), seed=SEED, count=count))
+        return compare(design, chip, netlist, integers, progress)
     except (UnmodelledCell, ToolMissing) as why:
         raise NotSimulated(str(why)) from None
+
+
+def _on_pins(
+    design: Design, chip: Netlist, netlist: Path, integers: Mapping[str, np.ndarray], progress: Callable[[str], None]
+) -> GateLevel:
+    """Simulate a bare chip."""
+    simulator, roms, cells = load(design, chip, netlist)
+    bench = GateLevelBench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds))
+    progress(f"{cells:,} cells, {bench.frames} frames in {len(bench.starts)} runs")
+    count = _toggle_count(design, simulator.cells, bench.full_rate_cycles)
+    compared = bench.compare(simulator.run(bench.plan(), seed=SEED, count=count))
     differences = [text for text in (roms.difference, str(compared.difference or "")) if text]
     return GateLevel(
         cells,
@@ -171,16 +184,50 @@ def simulate(
         roms.weights,
         roms.of_blocks,
         "; ".join(differences),
-        activity={
-            core: NetActivity(len(nets), count.toggles[core] / max(1, count.pairs))
-            for core, nets in count.groups.items()
-        },
+        activity=_activity(count),
     )
 
 
-def _toggle_count(design: Design, simulator: GateSimulator, window: int) -> ToggleCount:
+def _through_pins(
+    design: Design, chip: Netlist, netlist: Path, integers: Mapping[str, np.ndarray], progress: Callable[[str], None]
+) -> GateLevel:
+    """Simulate a board with a link."""
+    from onnx_hw_sim.gates.netlist import flatten, read_netlist
+
+    library = chip.family.cell_library()
+    flat = flatten(read_netlist(netlist), wires=library.wires, names=NAMES)
+    loaded = pin_level.load_board(design, chip, flat, library)
+    result = GateLevel(len(flat.cells), 0, 0, 0, 0, 0, len(loaded.differences), link=str(loaded.board.link))
+    if loaded.cells is None:
+        return replace(result, difference=loaded.differences[0])
+    roms = decode(design, flat, loaded.cells.parts, library.stored)
+    count = _toggle_count(design, loaded.cells, COMPARED_CYCLES * CYCLES_PER_COMPARED[1])
+    bench, compared = pin_level.converse(loaded, integers, count=count, progress=progress)
+    return replace(
+        result,
+        runs=len(bench.plans),
+        frames=bench.frames,
+        cycles=bench.cycles,
+        values=compared.values,
+        tokens=compared.cycles,
+        wrong=compared.wrong + roms.wrong,
+        blocks=roms.blocks,
+        weights=roms.weights,
+        of_blocks=roms.of_blocks,
+        difference="; ".join(text for text in (roms.difference, compared.difference) if text),
+        activity=_activity(count),
+    )
+
+
+def _activity(count: ToggleCount) -> dict[str, NetActivity]:
+    return {
+        core: NetActivity(len(nets), count.toggles[core] / max(1, count.pairs)) for core, nets in count.groups.items()
+    }
+
+
+def _toggle_count(design: Design, cells: ModelledCells, window: int) -> ToggleCount:
     """Return what to count: the nets of each core, in the runs at full rate, in about ``COMPARED_CYCLES`` cycles."""
-    from onnx_hw_sim.gates.simulator import ToggleCount
+    from onnx_hw_sim.gates.toggles import ToggleCount
 
     nodes = {module: node for node, module in module_names(design).items()}
 
@@ -189,7 +236,7 @@ def _toggle_count(design: Design, simulator: GateSimulator, window: int) -> Togg
 
     least, most = CYCLES_PER_COMPARED
     gap = min(most, max(least, window // COMPARED_CYCLES))
-    return ToggleCount(simulator.driven_nets(core_of), GateLevelBench.FULL_RATE, window, gap)
+    return ToggleCount(cells.driven_nets(core_of), GateLevelBench.FULL_RATE, window, gap)
 
 
 def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, RomContents, int]:

@@ -79,7 +79,8 @@ class GateLevelBench:
     def __init__(
         self, design: Design, integers: Mapping[str, np.ndarray], per_run: int, *, whose: str = "netlist"
     ) -> None:
-        from onnx_hw_sim.gates.simulator import RUNS, Start
+        from onnx_hw_sim.gates.native_gates import RUNS
+        from onnx_hw_sim.gates.simulator import Start
 
         self.design, self.per_run, self.whose = design, per_run, whose
         self.names = CircuitNames(edge_names(design), {})

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from onnx_hw_sim.gates.netlist import ChipCell, FlatNetlist
     from onnx_hw_sim.gates.read_only import ReadOnly
 
-_PLACED = re.compile(r"design\.(?P<core>[^.]+)\.core\.(?P<rom>.+)\.block(?P<bank>\d+)_(?P<column>\d+)")
+_PLACED = re.compile(r"(?:shell\.)?design\.(?P<core>[^.]+)\.core\.(?P<rom>.+)\.block(?P<bank>\d+)_(?P<column>\d+)")
 """Name of a block placed by a primitive: the bank of a memory's words, and the column of their bits."""
 
-_MAPPED = re.compile(r"design\.(?P<core>[^.]+)\.core\.(?P<rom>.+)\.memory(?:\..*)?")
+_MAPPED = re.compile(r"(?:shell\.)?design\.(?P<core>[^.]+)\.core\.(?P<rom>.+)\.memory(?:\..*)?")
 """Name of a block that synthesis made of a described memory."""
 
 NAMES = re.compile(r"^core\.(?:.+\.)?(?:port__)?(?:addr|data)(?:\$\d+)?$")
@@ -201,7 +201,8 @@ def _mapped(flat: FlatNetlist, nets: ReadOnly) -> dict[str, dict[str, _Ports]]:
             blocks[place["core"], place["rom"]].append(name)
     named: dict[str, list[tuple[str, tuple[int, ...]]]] = defaultdict(list)
     for name, found in flat.named.items():
-        named[name.split(".", 2)[1]].append((name, found))
+        inner = name.removeprefix("shell.")
+        named[inner.split(".", 2)[1]].append((inner, found))
     roms: dict[str, dict[str, _Ports]] = defaultdict(dict)
     for (core, rom), its_blocks in blocks.items():
         inside = f"design.{core}.core.{rom}."

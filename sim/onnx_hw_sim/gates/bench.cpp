@@ -2,7 +2,7 @@
 //
 // A run begins at power-up. It may stream for a while and then be reset; what is recorded begins with its cycle 0, the
 // first one with reset low everywhere in the circuit.
-#include "interpreter.h"
+#include "simulation.h"
 
 namespace {
 
@@ -36,33 +36,11 @@ struct Sink {
     std::vector<uint8_t> payload[RUNS];
 };
 
-// Nets in groups, whose toggles are counted in pairs of neighbouring cycles of the runs with one pattern of stalls. The
-// distance between two pairs is random, because circuits repeat themselves in all periods.
-struct Watch {
-    std::vector<int32_t> nets;
-    std::vector<int64_t> ends;       // of the groups, in nets
-    std::vector<uint64_t> toggles;   // per group
-    std::vector<Word> before;
-    int64_t window = 0, gap = 1;     // cycles of a run that are watched; mean distance of two pairs
-    int64_t next = 1;                // cycle that is compared with the one before
-    int64_t pairs = 0;               // of all runs together
-    int32_t pattern = 0;
-    uint64_t random_state = 1;
-
-    void schedule(int64_t cycle) {
-        random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-        next = cycle + 1 + int64_t(random_state >> 33) % (2 * gap - 1);
-    }
-};
-
-struct Bench {
-    Machine machine;
-    Watch watch;
+struct Bench : Simulation {
     int32_t reset = -1;
     std::vector<Run> runs;
     std::vector<Source> sources;
     std::vector<Sink> sinks;
-    int64_t cycle = 0;
 
     // The run's own cycle, of the false start or of the true one; negative while it streams nothing.
     int64_t own_cycle(const Run& run) const {
@@ -127,35 +105,16 @@ struct Bench {
         }
     }
 
-    void count_toggles() {
-        if (watch.nets.empty()) return;
-        if (cycle == watch.next) {
-            compare();
-            watch.schedule(cycle);
-        }
-        if (cycle != watch.next - 1) return;
-        for (size_t k = 0; k < watch.nets.size(); k++) watch.before[k] = machine.nets[watch.nets[k]];
-    }
-
-    void compare() {
+    Word watched() const override {
         Word in_window = 0;
         for (int k = 0; k < RUNS; k++) {
             const int64_t now = cycle - runs[k].start;
             set(in_window, k, runs[k].pattern == watch.pattern && now > 0 && now < watch.window);
         }
-        if (!in_window) return;
-        watch.pairs += __builtin_popcountll(in_window);
-        size_t k = 0;
-        for (size_t group = 0; group < watch.ends.size(); group++) {
-            uint64_t count = 0;
-            for (; k < size_t(watch.ends[group]); k++) {
-                count += __builtin_popcountll((machine.nets[watch.nets[k]] ^ watch.before[k]) & in_window);
-            }
-            watch.toggles[group] += count;
-        }
+        return in_window;
     }
 
-    void step() {
+    void step() override {
         drive_reset();
         for (Source& source : sources) drive(source);
         for (Sink& sink : sinks) drive(sink);
@@ -165,23 +124,13 @@ struct Bench {
         machine.clock();
         cycle++;
     }
-
-    static void set(Word& word, int bit, bool value) {
-        word = (word & ~(Word(1) << bit)) | Word(value) << bit;
-    }
 };
-
-template <class Row>
-void take(std::vector<Row>& rows, const int32_t* data, int64_t count) {
-    const Row* first = reinterpret_cast<const Row*>(data);
-    rows.assign(first, first + count);
-}
 
 Pins pins(const int32_t* payload, int64_t width, int32_t valid, int32_t ready) {
     return Pins{std::vector<int32_t>(payload, payload + width), valid, ready};
 }
 
-Bench& bench(void* handle) { return *static_cast<Bench*>(handle); }
+Bench& bench(void* handle) { return static_cast<Bench&>(simulation(handle)); }
 
 }  // namespace
 
@@ -190,68 +139,9 @@ extern "C" {
 
 void* gates_open(int64_t nets, int32_t reset, uint64_t seed) {
     Bench* made = new Bench;
-    made->machine.random_state ^= seed * 2 + 1;
-    made->machine.nets.assign(nets, 0);
-    made->machine.nets[1] = ~Word(0);
-    made->machine.nets[2] = made->machine.random();
+    made->machine.open(nets, seed);
     made->reset = reset;
-    return made;
-}
-
-void gates_close(void* handle) { delete static_cast<Bench*>(handle); }
-
-// Rows of one kind, in the order of the structures of interpreter.h.
-void gates_rows(void* handle, int32_t kind, const int32_t* data, int64_t count) {
-    Machine& machine = bench(handle).machine;
-    switch (kind) {
-        case 0: return take(machine.segments, data, count);
-        case 1: return take(machine.tables, data, count);
-        case 2: return take(machine.flip_flops, data, count);
-        case 3: return take(machine.products, data, count);
-        case 4: return take(machine.small_reads, data, count);
-        case 5: return take(machine.small_writes, data, count);
-        case 6: return take(machine.ports, data, count);
-        default: return take(machine.blocks, data, count);
-    }
-}
-
-void gates_functions(void* handle, const uint16_t* entries, int64_t count) {
-    Machine& machine = bench(handle).machine;
-    for (int64_t f = 0; f < count; f++) {
-        machine.codes.push_back(entries[f]);
-        for (int k = 0; k < 16; k += 2) {
-            const Word low = entries[f] >> k & 1 ? ~Word(0) : 0, high = entries[f] >> (k + 1) & 1 ? ~Word(0) : 0;
-            machine.functions.push_back(low);
-            machine.functions.push_back(low ^ high);
-        }
-    }
-}
-
-// The contents of the next block.
-void gates_contents(void* handle, const uint64_t* words) {
-    Machine& machine = bench(handle).machine;
-    const Block& block = machine.blocks[machine.contents.size()];
-    std::vector<uint64_t> content(size_t(block.words) * (block.shared ? 1 : RUNS));
-    for (size_t k = 0; k < content.size(); k++) content[k] = block.rubbish ? machine.random() : words[k % block.words];
-    machine.contents.push_back(content);
-}
-
-// After the last row: registers and memories as they are at power-up.
-void gates_power_up(void* handle) {
-    Machine& machine = bench(handle).machine;
-    machine.gather();
-    machine.read.resize(machine.ports.size() * RUNS);
-    machine.taken.resize(machine.ports.size());
-    for (const FlipFlop& f : machine.flip_flops) {
-        machine.nets[f.out] = f.begins == 2 ? machine.random() : f.begins ? ~Word(0) : 0;
-    }
-    for (const Port& port : machine.ports) {
-        for (int32_t out : port.out) {
-            if (out >= 0) machine.nets[out] = machine.random();
-        }
-    }
-    machine.small.resize(machine.small_writes.size() * SMALL * 4);
-    for (Word& word : machine.small) word = machine.random();
+    return static_cast<Simulation*>(made);
 }
 
 void gates_run(void* handle, int64_t false_start, int64_t from, int64_t until, int64_t start, int32_t pattern) {
@@ -279,29 +169,6 @@ void gates_sink(void* handle, const int32_t* payload, int64_t width, int32_t val
 void gates_ready(void* handle, int32_t sink, const uint8_t* trace, int64_t length) {
     bench(handle).sinks[sink].ready.push_back(trace);
     bench(handle).sinks[sink].length.push_back(length);
-}
-
-// Nets, group by group, whose toggles are counted; ``ends`` is where each group ends.
-void gates_watch(void* handle, const int32_t* nets, const int64_t* ends, int64_t groups, int32_t pattern,
-                 int64_t window, int64_t gap) {
-    Watch& watch = bench(handle).watch;
-    watch.ends.assign(ends, ends + groups);
-    watch.nets.assign(nets, nets + (groups ? ends[groups - 1] : 0));
-    watch.before.resize(watch.nets.size());
-    watch.toggles.assign(groups, 0);
-    watch.pattern = pattern;
-    watch.window = window;
-    watch.gap = gap;
-}
-
-int64_t gates_watched(void* handle, uint64_t* toggles) {
-    const Watch& watch = bench(handle).watch;
-    for (size_t group = 0; group < watch.toggles.size(); group++) toggles[group] = watch.toggles[group];
-    return watch.pairs;
-}
-
-void gates_step(void* handle, int64_t cycles) {
-    for (int64_t k = 0; k < cycles; k++) bench(handle).step();
 }
 
 int64_t gates_transfers(void* handle, int32_t sink, int32_t run) {

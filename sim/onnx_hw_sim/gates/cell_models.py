@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell, Wires
@@ -128,6 +129,7 @@ class Parts:
     Attributes:
         nets: number of nets.
         clock: the one net that clocks everything.
+        locks: nets on which PLLs say that they have locked; somebody outside drives them.
     """
 
     nets: int
@@ -137,6 +139,7 @@ class Parts:
     products: list[MultiplierCell] = field(default_factory=list)
     small: list[SmallMemory] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
+    locks: list[int] = field(default_factory=list)
 
     def fresh(self) -> int:
         self.nets += 1
@@ -180,6 +183,30 @@ Model = Callable[[ChipCell, Parts], None]
 """Function that adds the parts of a cell; raises UnmodelledCell."""
 
 
+class WrongClock(Exception):
+    """A PLL that makes no clock of its setting; the message says why."""
+
+
+@dataclass(frozen=True)
+class ClockPath:
+    """The way of a clock through a cell.
+
+    Attributes:
+        source: net of the clock that enters.
+        clocks: the clocks that leave, in MHz, by net.
+    """
+
+    source: int
+    clocks: Mapping[int, Fraction]
+
+
+ClockModel = Callable[[ChipCell, Fraction], ClockPath | None]
+"""Function from a cell and the MHz of the clock at its input to what it makes of it; None where no clock passes.
+
+It raises UnmodelledCell and WrongClock.
+"""
+
+
 @dataclass(frozen=True)
 class CellLibrary:
     """Models of the cells of one chip family.
@@ -189,12 +216,20 @@ class CellLibrary:
         source: file that states the models.
         wires: kinds of cells that only join a net with another one, or with a constant.
         stored: function that decodes the contents, by kind of memory cell that the family places by hand.
+        clocks: function that follows a clock, by kind of PLL or pad.
     """
 
     models: Mapping[str, Model]
     source: Path
     wires: Wires = field(default_factory=dict)
     stored: Mapping[str, Stored] = field(default_factory=dict)
+    clocks: Mapping[str, ClockModel] = field(default_factory=dict)
+
+
+def in_range(cell: ChipCell, what: str, mhz: Fraction, least: int, most: int) -> None:
+    """Raise WrongClock unless a frequency within a PLL lies in its range."""
+    if not least <= mhz <= most:
+        raise WrongClock(f"{cell.kind} `{cell.name}`: its {what} is {float(mhz):g} MHz, and must be {least} to {most}")
 
 
 def require(cell: ChipCell, **pins: int) -> None:

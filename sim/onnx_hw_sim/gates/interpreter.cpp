@@ -2,6 +2,13 @@
 
 #include <cstring>
 
+void Machine::open(int64_t count, uint64_t seed) {
+    random_state ^= seed * 2 + 1;
+    nets.assign(count, 0);
+    nets[1] = ~Word(0);
+    nets[2] = random();
+}
+
 Word Machine::random() {  // xorshift64*
     random_state ^= random_state >> 12;
     random_state ^= random_state << 25;
@@ -34,20 +41,6 @@ void transpose(Word* words) {
 }
 
 namespace {
-
-inline Word choose(Word select, Word high, Word low) { return low ^ (select & (low ^ high)); }
-
-template <int INPUTS>
-inline Word entry(const Word* function, const Word* nets, const int32_t* in) {
-    Word level[8];
-    const Word first = nets[in[0]];
-    for (int k = 0; k < 1 << (INPUTS - 1); k++) level[k] = function[2 * k] ^ (first & function[2 * k + 1]);
-    for (int j = 1; j < INPUTS; j++) {
-        const Word select = nets[in[j]];
-        for (int k = 0; k < 1 << (INPUTS - 1 - j); k++) level[k] = choose(select, level[2 * k + 1], level[2 * k]);
-    }
-    return level[0];
-}
 
 // Tables of one function, side by side.
 template <int INPUTS>
@@ -217,6 +210,7 @@ void Machine::access(size_t first, size_t last) {
 }
 
 void Machine::settle() {
+    if (quiet.on) return settle_quietly();
     for (const Segment& segment : segments) {
         if (segment.kind <= 4) {
             look_up(segment);
@@ -239,9 +233,22 @@ void Machine::gather() {
         flip_flop_out.push_back(f.out);
     }
     next.resize(flip_flops.size());
+    if (quiet.allowed) connect_readers();
+}
+
+void Machine::show_port(size_t p) {
+    if (!taken[p]) return;
+    Word rows[RUNS];
+    std::memcpy(rows, &read[p * RUNS], sizeof rows);
+    transpose(rows);
+    for (int j = 0; j < ports[p].width; j++) {
+        const int32_t out = ports[p].out[j];
+        if (out >= 0) drive(out, choose(taken[p], rows[j], nets[out]));
+    }
 }
 
 void Machine::clock() {
+    if (quiet.on) return clock_quietly();
     Word* const n = nets.data();
     const int32_t *in = flip_flop_in.data(), *out = flip_flop_out.data();
     for (const Controlled& c : controlled) {
@@ -257,15 +264,7 @@ void Machine::clock() {
         access(first, last);
     }
     for (size_t k = 0; k < small_writes.size(); k++) write_small(k);
+    if (quiet.allowed && --quiet.until_look <= 0) return become_quiet();
     for (size_t k = 0; k < next.size(); k++) n[out[k]] = next[k];
-    for (size_t p = 0; p < ports.size(); p++) {
-        if (!taken[p]) continue;
-        Word rows[RUNS];
-        std::memcpy(rows, &read[p * RUNS], sizeof rows);
-        transpose(rows);
-        for (int j = 0; j < ports[p].width; j++) {
-            const int32_t out = ports[p].out[j];
-            if (out >= 0) nets[out] = choose(taken[p], rows[j], nets[out]);
-        }
-    }
+    for (size_t p = 0; p < ports.size(); p++) show_port(p);
 }

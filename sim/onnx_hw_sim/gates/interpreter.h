@@ -36,6 +36,40 @@ struct Block { int32_t words, shared, rubbish; };  // shared: never written, the
 
 struct Controlled { size_t first, last; int32_t enable, reset; bool set, gated; };  // flip-flops of the same controls
 
+inline Word choose(Word select, Word high, Word low) { return low ^ (select & (low ^ high)); }
+
+// The value of a table of some inputs; a function is 16 words, as ``Machine::functions`` has them.
+template <int INPUTS>
+inline Word entry(const Word* function, const Word* nets, const int32_t* in) {
+    Word level[8];
+    const Word first = nets[in[0]];
+    for (int k = 0; k < 1 << (INPUTS - 1); k++) level[k] = function[2 * k] ^ (first & function[2 * k + 1]);
+    for (int j = 1; j < INPUTS; j++) {
+        const Word select = nets[in[j]];
+        for (int k = 0; k < 1 << (INPUTS - 1 - j); k++) level[k] = choose(select, level[2 * k + 1], level[2 * k]);
+    }
+    return level[0];
+}
+
+// While little changes in all runs, only those cells are computed that read a net which has changed. Every cell is a
+// unit: tables, products and reads of small memories; then flip-flops, blocks, and writes of small memories, which at a
+// clock edge with the same inputs as at the last one do not change anything more.
+struct Quiet {
+    bool allowed = false, on = false;
+    std::vector<int32_t> first, readers;           // units that read a net: readers[first[net]] up to first[net + 1]
+    std::vector<int32_t> segment_of;               // per unit that settles
+    std::vector<std::vector<int32_t>> waiting;     // per segment
+    std::vector<int32_t> at_edge;                  // units for the coming clock edge
+    std::vector<uint8_t> queued;                   // per unit
+    std::vector<int32_t> changed;                  // nets, of registers, at an edge that was looked at
+    std::vector<std::vector<int32_t>> reads_of;    // per small memory, its units
+    std::vector<int32_t> block_first, block_last;  // ports, per block with ports
+    size_t flip_flops = 0, blocks = 0, writes = 0; // first unit of these kinds; tables come first
+    size_t products = 0, reads = 0;
+    size_t limit = 0;                              // units of a cycle: with more, all are computed
+    int until_look = 0;                            // edges until it is looked again whether little changes
+};
+
 struct Machine {
     std::vector<Word> nets;
     std::vector<Segment> segments;
@@ -57,12 +91,32 @@ struct Machine {
     std::vector<Word> taken;                      // per port, the runs in which it reads
     Word random_state = 0x9e3779b97f4a7c15;
 
+    Quiet quiet;
+
+    void open(int64_t count, uint64_t seed);
     Word random();
-    void gather();  // after the last flip-flop
+    void gather();  // after the last row
     void settle();
     void clock();
 
+    // Set a net from outside.
+    void drive(int32_t net, Word value) {
+        if (nets[net] == value) return;
+        nets[net] = value;
+        if (quiet.on) wake(net);
+    }
+
    private:
+    void connect_readers();
+    void wake(int32_t net);
+    void queue(size_t unit);
+    void settle_quietly();
+    void clock_quietly();
+    void evaluate(size_t unit);
+    void become_quiet();
+    void end_quiet();
+    void show_port(size_t port);
+    Word next_value(const Controlled&, size_t flip_flop) const;
     void look_up(const Segment&);
     void multiply(const Product&);
     void read_small(const SmallRead&);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 from onnx_hw_sim.gates.cell_models import (
@@ -11,12 +12,14 @@ from onnx_hw_sim.gates.cell_models import (
     Block,
     BlockPort,
     CellLibrary,
+    ClockPath,
     FlipFlop,
     Model,
     MultiplierCell,
     Parts,
     SmallMemory,
     clocked,
+    in_range,
     not_modelled,
     require,
 )
@@ -196,6 +199,42 @@ def _port(cell: ChipCell, parts: Parts, name: str, width: int) -> BlockPort:
     )
 
 
+def _pad(cell: ChipCell, parts: Parts) -> None:
+    """Add a pad that is either an input or always drives (FPGA-TN-02032)."""
+    if cell.text("DIR") == "INPUT":
+        parts.table((cell.pin("B"),), 0b10, cell.pin("O"))
+    elif cell.text("DIR") == "OUTPUT" and cell.tied("T") == ZERO:
+        parts.table((cell.pin("I"),), 0b10, cell.pin("B"))
+    else:
+        raise not_modelled(cell, "it is neither an input nor an output that always drives")
+
+
+def _through_pad(cell: ChipCell, mhz: Fraction) -> ClockPath | None:
+    return ClockPath(cell.pin("B"), {cell.pin("O"): mhz}) if cell.text("DIR") == "INPUT" else None
+
+
+_OUTPUTS = ("CLKOP", "CLKOS", "CLKOS2", "CLKOS3")
+
+
+def _pll(cell: ChipCell, parts: Parts) -> None:
+    require(cell, RST=ZERO, STDBY=ZERO)
+    if "LOCK" in cell.pins:
+        parts.locks.append(cell.pin("LOCK"))
+
+
+def _through_pll(cell: ChipCell, mhz: Fraction) -> ClockPath:
+    """Return the clocks of a PLL (FPGA-TN-02200) whose output, fed back outside of it, has the phase detector's."""
+    path = cell.text("FEEDBK_PATH", "CLKOP")
+    if path not in _OUTPUTS or cell.pin("CLKFB") != cell.pin(path) or cell.pin(path) == RUBBISH:
+        raise not_modelled(cell, f"it is fed back by {path}, and its pin CLKFB is on another net")
+    phase = mhz / cell.number("CLKI_DIV", 1)
+    vco = phase * cell.number("CLKFB_DIV", 1) * cell.number(f"{path}_DIV", 8)
+    in_range(cell, "phase detector", phase, 10, 400)
+    in_range(cell, "oscillator", vco, 400, 800)
+    on = [out for out in _OUTPUTS if cell.text(f"{out}_ENABLE") == "ENABLED" and cell.pin(out) != RUBBISH]
+    return ClockPath(cell.pin("CLKI"), {cell.pin(out): vco / cell.number(f"{out}_DIV", 8) for out in on})
+
+
 _MODELS: dict[str, Model] = {
     "LUT4": _lut4,
     "PFUMX": _pfumx,
@@ -205,6 +244,13 @@ _MODELS: dict[str, Model] = {
     "TRELLIS_DPR16X4": _dpr16x4,
     "MULT18X18D": _mult18x18d,
     "DP16KD": _dp16kd,
+    "TRELLIS_IO": _pad,
+    "EHXPLLL": _pll,
 }
 
-LIBRARY = CellLibrary(_MODELS, Path(__file__), stored={"DP16KD": stored})
+LIBRARY = CellLibrary(
+    _MODELS,
+    Path(__file__),
+    stored={"DP16KD": stored},
+    clocks={"TRELLIS_IO": _through_pad, "EHXPLLL": _through_pll},
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from onnx_hw_sim.gates.cell_models import (
@@ -15,12 +16,14 @@ from onnx_hw_sim.gates.cell_models import (
     Block,
     BlockPort,
     CellLibrary,
+    ClockPath,
     FlipFlop,
     Model,
     MultiplierCell,
     Parts,
     SmallMemory,
     clocked,
+    in_range,
     not_modelled,
 )
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell, Wires
@@ -191,6 +194,31 @@ def _port(cell: ChipCell, parts: Parts, side: _Side, row: int) -> BlockPort:
     )
 
 
+def _driver(cell: ChipCell, parts: Parts) -> None:
+    if cell.pin("OEN") != ZERO:
+        raise not_modelled(cell, "it does not always drive")
+    parts.table((cell.pin("I"),), 0b10, cell.pin("O"))
+
+
+def _pll(cell: ChipCell, parts: Parts) -> None:
+    if cell.pin("RESET") != ZERO or cell.pin("RESET_P") != ZERO:
+        raise not_modelled(cell, "its reset is used")
+    if "LOCK" in cell.pins:
+        parts.locks.append(cell.pin("LOCK"))
+
+
+def _through_pll(cell: ChipCell, mhz: Fraction) -> ClockPath:
+    """Return the clock of a PLL that is fed back inside (UG286, chapter 6; ranges of DS117 and DS226)."""
+    dynamic = any(cell.text(f"DYN_{name}", "false") != "false" for name in ("IDIV_SEL", "FBDIV_SEL", "ODIV_SEL"))
+    if dynamic or cell.text("CLKFB_SEL", "internal") != "internal":
+        raise not_modelled(cell, "its dividers are at pins, or it is fed back outside")
+    phase = mhz / (cell.number("IDIV_SEL") + 1)
+    clock = phase * (cell.number("FBDIV_SEL") + 1)
+    in_range(cell, "phase detector", phase, 3, 400)
+    in_range(cell, "oscillator", clock * cell.number("ODIV_SEL", 8), 500, 1200)
+    return ClockPath(cell.pin("CLKIN"), {cell.pin("CLKOUT"): clock})
+
+
 _MODELS: dict[str, Model] = {
     **{f"LUT{inputs}": _lut for inputs in (1, 2, 3, 4)},
     **{f"MUX2_LUT{inputs}": _mux for inputs in (5, 6, 7, 8)},
@@ -205,6 +233,8 @@ _MODELS: dict[str, Model] = {
     "MULT9X9": _multiplier,
     "MULT18X18": _multiplier,
     **dict.fromkeys(_SIDES, _block),
+    "TBUF": _driver,
+    "rPLL": _pll,
 }
 
-LIBRARY = CellLibrary(_MODELS, Path(__file__), wires=_WIRES)
+LIBRARY = CellLibrary(_MODELS, Path(__file__), wires=_WIRES, clocks={"rPLL": _through_pll})

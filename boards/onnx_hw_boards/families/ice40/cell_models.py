@@ -6,6 +6,7 @@ What a netlist leaves open is 0 in these chips, a clock enable 1.
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from pathlib import Path
 
 from onnx_hw_sim.gates.cell_models import (
@@ -14,11 +15,13 @@ from onnx_hw_sim.gates.cell_models import (
     Block,
     BlockPort,
     CellLibrary,
+    ClockPath,
     FlipFlop,
     Model,
     MultiplierCell,
     Parts,
     clocked,
+    in_range,
     not_modelled,
 )
 from onnx_hw_sim.gates.netlist import ONE, ZERO, ChipCell
@@ -159,6 +162,47 @@ def _mac16(cell: ChipCell, parts: Parts) -> None:
         parts.table((net,), 0b10, out)
 
 
+_INPUT, _OUTPUT, _ENABLED_OUTPUT = 0b01, 0b0110, 0b1010
+"""Parts of the type of a pad without registers: the lowest two bits, and the other ones."""
+
+
+def _pad(cell: ChipCell, parts: Parts) -> None:
+    """Add a pad that is either an input or always drives."""
+    kind = cell.number("PIN_TYPE")
+    if kind >> 2 == 0 and kind & 3 == _INPUT:
+        parts.table((cell.pin("PACKAGE_PIN"),), 0b10, cell.pin("D_IN_0"))
+    elif "D_IN_0" not in cell.pins and (
+        kind >> 2 == _OUTPUT or (kind >> 2 == _ENABLED_OUTPUT and cell.tied("OUTPUT_ENABLE") == ONE)
+    ):
+        parts.table((cell.tied("D_OUT_0"),), 0b10, cell.pin("PACKAGE_PIN"))
+    else:
+        raise not_modelled(cell, f"its type is {kind:06b}")
+
+
+def _through_pad(cell: ChipCell, mhz: Fraction) -> ClockPath | None:
+    return ClockPath(cell.pin("PACKAGE_PIN"), {cell.pin("D_IN_0"): mhz}) if "D_IN_0" in cell.pins else None
+
+
+def _pll(cell: ChipCell, parts: Parts) -> None:
+    if cell.tied("RESETB") != ONE or cell.tied("BYPASS") != ZERO:
+        raise not_modelled(cell, "it is in reset, or bypassed")
+    if "LOCK" in cell.pins:
+        parts.locks.append(cell.pin("LOCK"))
+
+
+def _through_pll(cell: ChipCell, mhz: Fraction) -> ClockPath:
+    """Return the clock of a PLL with the simple feedback (FPGA-TN-02052; ranges of FPGA-DS-02029, table 4.13)."""
+    if cell.text("FEEDBACK_PATH") != "SIMPLE" or cell.text("PLLOUT_SELECT", "GENCLK") != "GENCLK":
+        raise not_modelled(cell, f"its feedback is {cell.text('FEEDBACK_PATH')}")
+    phase = mhz / (cell.number("DIVR") + 1)
+    vco = phase * (cell.number("DIVF") + 1)
+    in_range(cell, "phase detector", phase, 10, 133)
+    in_range(cell, "oscillator", vco, 533, 1066)
+    source = cell.pin("PACKAGEPIN" if cell.kind.endswith("PAD") else "REFERENCECLK")
+    outs = [cell.pin(name) for name in ("PLLOUTGLOBAL", "PLLOUTCORE") if name in cell.pins]
+    return ClockPath(source, dict.fromkeys(outs, vco / 2 ** cell.number("DIVQ")))
+
+
 _MODELS: dict[str, Model] = {
     "SB_LUT4": _lut4,
     "SB_CARRY": _carry,
@@ -170,6 +214,13 @@ _MODELS: dict[str, Model] = {
     },
     "SB_RAM40_4K": _ram40,
     "SB_MAC16": _mac16,
+    "SB_IO": _pad,
+    "SB_PLL40_PAD": _pll,
+    "SB_PLL40_CORE": _pll,
 }
 
-LIBRARY = CellLibrary(_MODELS, Path(__file__))
+LIBRARY = CellLibrary(
+    _MODELS,
+    Path(__file__),
+    clocks={"SB_IO": _through_pad, "SB_PLL40_PAD": _through_pll, "SB_PLL40_CORE": _through_pll},
+)

@@ -1,0 +1,202 @@
+"""Hosts of link 4 on boards: the driver's own sessions, in the time of the simulation, at the pins of 64 boards.
+
+Each host greets its chip, sends frames and takes results as the driver does. Some hosts hesitate, some have a bad wire,
+some begin anew in mid-frame, by themselves or since the chip was reset.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from onnx_hw_link.greeting import Greeting
+from onnx_hw_link.link import FromChip
+from onnx_hw_link.session import Faults, FrameResult, Session, hello, packets_of
+
+WORST_SHARE = 0.01
+"""Share of the bytes that are hit on a bad wire."""
+
+
+class HostKind(Enum):
+    """Kind of a host, by what it does besides sending frames."""
+
+    STEADY = "a good wire"
+    HESITANT = "a host that hesitates"
+    BAD_WIRE = "one byte in a hundred is hit"
+    GREETS_ANEW = "a new HELLO in mid-frame"
+    RESET = "a reset in mid-frame"
+
+    @property
+    def wire_is_good(self) -> bool:
+        return self is not HostKind.BAD_WIRE
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """Plan of one host.
+
+    Attributes:
+        kind: what it does besides.
+        frames: numbers of the frames that it sends.
+        begins: cycle in which it first sends something.
+        anew: cycle in which it forgets its session; None for never.
+        resumes: cycle in which it begins the second one.
+        good_from: cycle from which a bad wire is good, so that a run ends.
+    """
+
+    kind: HostKind
+    frames: tuple[int, ...]
+    begins: int
+    anew: int | None = None
+    resumes: int = 0
+    good_from: int = 0
+
+
+@dataclass(frozen=True)
+class HostTimes:
+    """Times that all hosts have in common, in cycles of the chip's clock.
+
+    Attributes:
+        hz: cycles of a second.
+        greeting: after which a host that hears no answer greets again.
+        retry: after which a session that hears nothing asks again.
+    """
+
+    hz: float
+    greeting: int
+    retry: int
+
+
+@dataclass
+class PinHost:
+    """A host at the pins of one board.
+
+    Attributes:
+        serial: whether bytes come by themselves, as on a serial line, and not for bytes that are sent.
+        data: bytes of all frames.
+        results: of its frames, in order.
+        greeting: what the chip said of itself last.
+        hit: bytes that were hit.
+    """
+
+    plan: HostPlan
+    times: HostTimes
+    serial: bool
+    data: Sequence[bytes]
+    seed: int
+    results: list[FrameResult] = field(default_factory=list)
+    greeting: Greeting | None = None
+    session: Session | None = None
+    hit: int = 0
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+        self._number = self._random.randrange(256)
+        self._came, self._queue = bytearray(), bytearray()
+        self._greeted: int | None = None
+        self._anew = self.plan.anew
+        self._resumes = self.plan.begins
+        self._zero = True
+        self._acknowledged = False
+
+    @property
+    def done(self) -> bool:
+        """Whether all results have come and the last acknowledgement is sent."""
+        return self._acknowledged and self._anew is None
+
+    @property
+    def faults(self) -> Faults:
+        return Faults() if self.session is None else self.session.faults
+
+    def exchange(self, cycle: int, came: bytes, waiting: int, *, asked: bool = True) -> list[int] | None:
+        """Take the bytes that have come, and return the words to send; None to forget all that waits to be sent.
+
+        Args:
+            cycle: cycles since power-up.
+            waiting: words that wait to be sent.
+            asked: whether the chip says that it has bytes, at a pin of its own; a host that hesitates waits for that.
+        """
+        if self._anew is not None and cycle >= self._anew:
+            self._anew, self._resumes, self._acknowledged = None, self.plan.resumes, False
+            self.session, self._greeted = None, None
+            self._came.clear()
+            self._queue.clear()
+            self.results.clear()
+            return None
+        if cycle < self._resumes or self.done:
+            return []
+        self._hear(cycle, came)
+        if waiting == 0:
+            self._speak(cycle)
+        if self.plan.kind is HostKind.HESITANT:
+            return self._hesitating(asked and not waiting)
+        words = self._hit(bytes(self._queue), cycle)
+        self._queue.clear()
+        return words or self._asking(waiting)
+
+    def _hear(self, cycle: int, came: bytes) -> None:
+        heard = bytes(self._hit(came, cycle, broken=0))
+        if not self.serial:  # zeros between packets are nothing
+            kept = bytearray()
+            for byte in heard:
+                if byte or not self._zero:
+                    kept.append(byte)
+                self._zero = not byte
+            heard = bytes(kept)
+        if self.session is not None:
+            self.session.receive(heard)
+            self.results += self.session.results
+            self.session.results.clear()
+            return
+        self._came += heard
+        for packet in packets_of(self._came):
+            if packet and packet[0] == FromChip.HELLO and len(packet) > 4 and packet[2] == self._number:
+                try:
+                    self.greeting = Greeting.from_bytes(packet[4:])
+                except ValueError:
+                    continue
+                self.session = Session(self.greeting, self._number, self.times.retry / self.times.hz)
+                for frame in self.plan.frames:
+                    if len(self.data[frame]) == self.greeting.input_bytes:
+                        self.session.offer(self.data[frame])
+
+    def _speak(self, cycle: int) -> None:
+        if self.session is not None:
+            self._queue += self.session.transmit(cycle / self.times.hz)
+            self._acknowledged = len(self.results) >= len(self.plan.frames) and not self._queue
+        elif self._greeted is None or cycle - self._greeted > self.times.greeting:
+            self._number = (self._number + 1) % 256
+            self._queue += hello(self._number)
+            self._greeted = cycle
+
+    def _hesitating(self, asked: bool) -> list[int]:
+        """Return a few of the bytes to send, and pauses of any length between them."""
+        from onnx_hw_sim.gates.pin_simulator import pause
+
+        words: list[int] = []
+        for byte in self._queue[: self._random.choice((0, 1, 3, 40))]:
+            words.append(byte)
+            if self.serial and self._random.random() < 0.1:
+                words += pause(self._random.randrange(1, 40))
+        del self._queue[: sum(word < 256 for word in words)]
+        return words or (self._asking(0) if asked and not self._queue else [])
+
+    def _asking(self, waiting: int) -> list[int]:
+        """Return the zeros with which a controller of SPI hears whether something comes."""
+        return [] if self.serial or waiting else [0] * 16
+
+    def _hit(self, data: bytes, cycle: int, broken: int = 256) -> list[int]:
+        """Return bytes after their way over the wire; ``broken`` stands for one during which a line is broken."""
+        if self.plan.kind.wire_is_good or cycle >= self.plan.good_from:
+            return list(data)
+        out: list[int] = []
+        for byte in data:
+            if self._random.random() >= WORST_SHARE:
+                out.append(byte)
+                continue
+            self.hit += 1
+            flipped = byte ^ 1 << self._random.randrange(8)
+            out += self._random.choice(((flipped,), (), (byte, byte), (broken,))) if self.serial else (flipped,)
+        return out

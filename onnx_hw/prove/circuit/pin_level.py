@@ -1,0 +1,140 @@
+"""A board's netlist through its pins: which nets they are, what clocks it, and 64 sessions with it (links 4 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.assemble.netlist import Netlist, bit_rate_of
+from onnx_hw.ir.design import Design
+from onnx_hw.prove.circuit.pin_level_bench import BoardTimes, PinLevelBench, SessionComparison
+from onnx_hw.prove.circuit.stalls import SEED
+from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_link.link import Link
+
+if TYPE_CHECKING:
+    from onnx_hw_sim.gates.cell_models import CellLibrary
+    from onnx_hw_sim.gates.netlist import FlatNetlist
+    from onnx_hw_sim.gates.toggles import ModelledCells, ToggleCount
+
+FRAMES_OF_A_SESSION = (1, 4)
+"""Least and most frames of a session; more than the least only where they fit in ``SECONDS``."""
+
+SECONDS = 20
+
+
+@dataclass(frozen=True)
+class BoardNetlist:
+    """The netlist of a board, ready to be spoken to.
+
+    Attributes:
+        cells: its cells with their models; None where a pin or the clock is wrong.
+        flat: the netlist, whose inputs are those of the board's file.
+        differences: what is wrong with pins and clock, in sentences.
+    """
+
+    design: Design
+    link: Link
+    bits_per_second: int
+    flat: FlatNetlist
+    cells: ModelledCells | None
+    differences: tuple[str, ...]
+
+    @property
+    def board(self) -> LinkedBoard:
+        board = self.design.target.board
+        assert isinstance(board, LinkedBoard)
+        return board
+
+    def net(self, name: str) -> int:
+        """Return the net of one of the board's pins."""
+        return self.flat.ports[self.board.pads[name].port][0]
+
+
+def load_board(
+    design: Design, chip: Netlist, flat: FlatNetlist, library: CellLibrary, *, whose: str = "netlist"
+) -> BoardNetlist:
+    """Return a board's netlist with its models; raise UnmodelledCell.
+
+    Args:
+        chip: netlist before synthesis.
+        flat: its cells, or those of the bitstream.
+        whose: what is simulated, for sentences.
+    """
+    from onnx_hw_sim.gates.cell_models import WrongClock
+    from onnx_hw_sim.gates.clock_tree import clock_of
+    from onnx_hw_sim.gates.toggles import ModelledCells
+
+    board = design.target.board
+    assert isinstance(board, LinkedBoard) and chip.link is not None
+    pads, wanted = board.pads, board.clock(chip.clock_mhz).mhz
+    flat = replace(flat, inputs=frozenset(pad.port for pad in pads.values() if pad.direction == "i"))
+    loaded = BoardNetlist(design, chip.link, bit_rate_of(chip), flat, None, ())
+    try:
+        clock = clock_of(flat, library, pads["clk"].port, board.oscillator_mhz)
+    except WrongClock as why:
+        return replace(loaded, differences=(f"the clock must be {float(wanted):g} MHz; {why}",))
+    if clock.mhz != wanted:
+        said = f"the clock must be {float(wanted):g} MHz; the {whose} makes {float(clock.mhz):g} MHz of the oscillator"
+        return replace(loaded, differences=(said,))
+    cells = ModelledCells(flat, library.models, clock.net)
+    sentences = []
+    for pad in pads.values():
+        driven = flat.ports[pad.port][0] in cells.drivers
+        if driven == (pad.direction == "i"):
+            does = "drives" if driven else "does not drive"
+            way = "an input" if pad.direction == "i" else "an output"
+            sentences.append(f"pin {pad.pin}, `{pad.port}`: {way} in the board's file, the {whose} {does} it")
+    return replace(loaded, cells=None if sentences else cells, differences=tuple(sentences))
+
+
+def frames_of_a_session(loaded: BoardNetlist) -> int:
+    """Return the frames of a session that fit in ``SECONDS``; the number depends on the netlist alone."""
+    assert loaded.cells is not None
+    least, most = FRAMES_OF_A_SESSION
+    design = loaded.design
+    times = BoardTimes.of(design, loaded.link, loaded.board)
+    # Where the network rests most of the time in all runs, little is computed.
+    busy = min(1.0, 0.2 + 64 * 2 * design.interval / times.frame)
+    nanoseconds = loaded.cells.program.nanoseconds * busy
+    fitting = (SECONDS * 1e9 / nanoseconds / 2 - times.session(0)) / times.frame
+    return int(min(most, max(least, fitting)))
+
+
+def converse(
+    loaded: BoardNetlist,
+    integers: Mapping[str, np.ndarray],
+    *,
+    count: ToggleCount | None = None,
+    whose: str = "netlist",
+    progress: Callable[[str], None] = lambda fact: None,
+) -> tuple[PinLevelBench, SessionComparison]:
+    """Hold 64 sessions with a board, and compare their results.
+
+    Args:
+        integers: by input tensor, (frames, height, width, channels).
+        count: toggles to count, in the sessions that nothing disturbs.
+        whose: what is simulated, for sentences.
+    """
+    from onnx_hw_sim.gates.pin_simulator import PinLevel, PinSimulator
+
+    assert loaded.cells is not None
+    board, locks, pads = loaded.board, loaded.cells.parts.locks, loaded.board.pads
+    resets = "rst" in pads or bool(locks)
+    bench = PinLevelBench(loaded.design, loaded.link, integers, frames_of_a_session(loaded), resets=resets, whose=whose)
+    windows = bench.resets_at()
+    waits = [(run, 0, cycles) for run, cycles in enumerate(bench.locks_after)]
+    levels = [PinLevel(net, True, [*waits, *([] if "rst" in pads else windows)]) for net in locks]
+    if "rst" in pads:
+        levels.append(PinLevel(loaded.net("rst"), pads["rst"].inverted, windows))
+    wires = {name: loaded.net(name) for name in board.link.ports}
+    bit_cycles = board.clock(loaded.design.clock_mhz).mhz * 1_000_000 / Fraction(loaded.bits_per_second)
+    simulator = PinSimulator(loaded.cells, wires, bit_cycles)
+    progress(f"{len(loaded.flat.cells):,} cells, {bench.frames} frames in {len(bench.plans)} sessions")
+    with simulator.run(levels, seed=SEED, count=count, watched=bench.steady) as boards:
+        bench.talk(boards, wires.get("irq"))
+    return bench, bench.compare()
