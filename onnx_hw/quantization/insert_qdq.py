@@ -43,7 +43,7 @@ FIRST_OPSET = {2: 25, 4: 21, 8: VERSION, 16: 21, 32: VERSION}
 """First opset whose QuantizeLinear has integers of a width, by bits."""
 
 
-def _float_weights(node: Node, constants: Container[str]) -> Weights | None:
+def float_weights(node: Node, constants: Container[str]) -> Weights | None:
     """Return where a node has constant float weights to be quantized; None if it has none."""
     facts = facts_of(node)
     at = facts.weights if facts.effect is Effect.SUMS else None
@@ -70,7 +70,7 @@ def insert_quantization(
         UserError: weights are not finite; the scheme names what is not quantized.
     """
     graph = model.graph
-    scheme.check_names(points, [node.label for node in graph.nodes if _float_weights(node, graph.constants)])
+    scheme.check_names(points, [node.label for node in graph.nodes if float_weights(node, graph.constants)])
     outputs = {value.name for value in graph.outputs}
     added = Additions(graph)
     rewriter = _Rewriter(added, scheme, integers or IntegerDecisions())
@@ -82,7 +82,7 @@ def insert_quantization(
     for node in graph.nodes:
         plain = facts_of(node).effect in (Effect.QUANTIZES, Effect.SNAPS) or any(name in head for name in node.outputs)
         inputs = [name if plain else renamed.get(name, name) for name in node.inputs]
-        if at := _float_weights(node, graph.constants):
+        if at := float_weights(node, graph.constants):
             inputs[at.at] = rewriter.weights(nodes, node, inputs[at.at], at)
         inputs = [rewriter.term(nodes, name) if name in rewriter.known.terms else name for name in inputs]
         results = list(node.outputs)

@@ -114,6 +114,17 @@ def wide_values(graph: Graph, points: Collection[str]) -> set[str]:
     return wide
 
 
+def compared_values(graph: Graph) -> set[str]:
+    """Return the values that the comparisons of decision trees depend on."""
+    before: set[str] = set()
+    for node in reversed(graph.nodes):
+        if _effect(node) is Effect.DECIDES:
+            before.add(node.inputs[0])
+        elif not before.isdisjoint(node.outputs):
+            before.update(node.inputs)
+    return before
+
+
 class _Choice:
     """The walk over the nodes.
 

@@ -25,7 +25,7 @@ from onnx_hw.quantization.cross_layer_equalization import equalize_channels
 from onnx_hw.quantization.decisions import IntegerDecisions, QuantError
 from onnx_hw.quantization.exact_values import check_exact_values, exact_groups, exact_sources
 from onnx_hw.quantization.goal import Goal
-from onnx_hw.quantization.insert_qdq import insert_quantization
+from onnx_hw.quantization.insert_qdq import float_weights, insert_quantization
 from onnx_hw.quantization.loop_grids import loop_grids
 from onnx_hw.quantization.mixed_precision.cost import estimate_costs, multiplies_values, widest_operands
 from onnx_hw.quantization.mixed_precision.logits import find_logits
@@ -33,7 +33,7 @@ from onnx_hw.quantization.mixed_precision.search import WIDTHS, ChosenWidths, Wi
 from onnx_hw.quantization.mixed_precision.sensitivity import measure_noise
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss, loss_by_tensor
 from onnx_hw.quantization.mixed_precision.widen import WIDER, widen_tensors
-from onnx_hw.quantization.placement import choose_quantized_values, wide_values
+from onnx_hw.quantization.placement import choose_quantized_values, compared_values, wide_values
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.ranges.batched_run import Frame, pick_samples, sample_stride
 from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, RangeSource, SampleRanges
@@ -181,9 +181,23 @@ def _quantized(model: Model, ranges: RangeSource, scheme: Scheme) -> Model:
 
 
 def _with_wide_values(model: Model, points: Collection[str], scheme: Scheme) -> Scheme:
-    """Give the data of normalizations ``MAX_BITS`` bits, unless the scheme names their bits."""
-    wide = dict.fromkeys(sorted(wide_values(model.graph, points)), replace(scheme.data, bits=MAX_BITS))
-    return replace(scheme, data_overrides={**wide, **scheme.data_overrides})
+    """Give the data of normalizations ``MAX_BITS`` bits, unless the scheme names their bits.
+
+    So does all that leads to a decision tree, data and weights, where the scheme has the usual bits: a small difference
+    from a threshold decides.
+    """
+    graph = model.graph
+    compared = compared_values(graph)
+    wide = wide_values(graph, points) | (compared.intersection(points) if scheme.data == DEFAULT.data else set())
+    products = [node for node in graph.nodes if float_weights(node, graph.constants)]
+    before_trees = [node.label for node in products if compared.intersection(node.outputs)]
+    data, weights = (replace(precision, bits=MAX_BITS) for precision in (scheme.data, scheme.weights))
+    kept = before_trees if scheme.weights == DEFAULT.weights else []
+    return replace(
+        scheme,
+        data_overrides={**dict.fromkeys(sorted(wide), data), **scheme.data_overrides},
+        weight_overrides={**dict.fromkeys(kept, weights), **scheme.weight_overrides},
+    )
 
 
 def _points(model: Model, scheme: Scheme) -> tuple[Collection[str], Collection[str]]:

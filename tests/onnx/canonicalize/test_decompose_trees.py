@@ -151,11 +151,12 @@ def test_a_tree_behind_a_product_compares_its_sums(tmp_path: Path) -> None:
                                coefficients=RANDOM.uniform(-1, 1, 16).tolist())  # fmt: skip
     trees = random_trees(RANDOM, "target", trees=2, targets=1)
     path = model_of(tmp_path, weights, ensemble("TreeEnsembleRegressor", "y", source="z", n_targets=1, **trees))
-    network, _ = decided(path, ROWS)
+    rows = RANDOM.uniform(-4, 4, (400, 4)).astype(np.float32)
+    network, actual = decided(path, rows)
     assert not any(node.op_type == "Scaler" for node in network.head.graph.nodes)
     assert any(isinstance(node.operator, Depthwise) for node in network.nodes)
-    error = np.abs(decided(path, ROWS)[1]["y"] - expected(path, ROWS)["y"])
-    assert np.median(error) < 1e-3
+    error = np.abs(actual["y"] - expected(path, rows)["y"])
+    assert (error > 1e-3).mean() <= 0.005, "with 8 bits, three times as many rows take another way"
 
 
 def test_the_bits_that_the_user_asks_for(tmp_path: Path) -> None:
