@@ -115,12 +115,13 @@ def wide_values(graph: Graph, points: Collection[str]) -> set[str]:
 
 
 def compared_values(graph: Graph) -> set[str]:
-    """Return the values that the comparisons of decision trees depend on."""
+    """Return the values that comparisons of trees, and votes, depend on, except those behind which is a function."""
     before: set[str] = set()
     for node in reversed(graph.nodes):
-        if _effect(node) is Effect.DECIDES:
+        facts = facts_of(node)
+        if facts.effect is Effect.DECIDES or (facts.jumps and facts.effect is None):
             before.add(node.inputs[0])
-        elif not before.isdisjoint(node.outputs):
+        elif not before.isdisjoint(node.outputs) and facts.effect is not Effect.BENDS:
             before.update(node.inputs)
     return before
 

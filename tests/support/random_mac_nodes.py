@@ -222,6 +222,19 @@ def linear_classifier(draw: Draw) -> Product:
     return Product("LinearClassifier", CLASSICAL, [draw.real(draw.size(), columns)], named, 2)
 
 
+def svm_regressor(draw: Draw) -> Product:
+    columns, count = draw.size(), draw.size()
+    named = {"support_vectors": draw.real(count * columns).tolist(), "coefficients": draw.real(count).tolist()}
+    return Product("SVMRegressor", CLASSICAL, [draw.real(draw.size(), columns)], named | {"n_supports": count})
+
+
+def svm_classifier(draw: Draw) -> Product:
+    columns, each = draw.size(), [draw.size(), draw.size(), draw.size()]
+    named = {"support_vectors": draw.real(sum(each) * columns).tolist(), "vectors_per_class": each}
+    named |= {"coefficients": draw.real(2 * sum(each)).tolist(), "rho": [0.0] * 3, "classlabels_ints": [0, 1, 2]}
+    return Product("SVMClassifier", CLASSICAL, [draw.real(draw.size(), columns)], named, 2)
+
+
 PRODUCTS: dict[tuple[str, str], Callable[[Draw], Product]] = {
     ("", "Conv"): plain_conv("Conv"),
     ("", "ConvInteger"): conv_integer,
@@ -250,5 +263,7 @@ PRODUCTS: dict[tuple[str, str], Callable[[Draw], Product]] = {
     ("", "CausalConvWithState"): causal_conv,
     (CLASSICAL, "LinearRegressor"): linear_regressor,
     (CLASSICAL, "LinearClassifier"): linear_classifier,
+    (CLASSICAL, "SVMRegressor"): svm_regressor,
+    (CLASSICAL, "SVMClassifier"): svm_classifier,
 }
 """By domain and operator."""

@@ -2,21 +2,21 @@
 
 A linear model becomes a Gemm with its scores' transform and labels behind it; ArrayFeatureExtractor a Gather. A Scaler
 behind a product becomes Sub and Mul; before any, where the host scales the numbers that the user gives, it stays, for
-features of different sizes must be scaled before they get integers of one scale. Trees are in ``decompose_trees.py``.
-Other operators of the domain stay on the host.
+features of different sizes must be scaled before they get integers of one scale. Trees are in ``decompose_trees.py``,
+support vector machines in ``decompose_svm.py``. Other operators of the domain stay on the host.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from onnx_hw.onnx.canonicalize import decompose_trees
+from onnx_hw.onnx.canonicalize import decompose_svm, decompose_trees
 from onnx_hw.onnx.canonicalize.classical_rewriter import MEANINGS, VERSION, ClassicalRewriter, form
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.onnx.operators.classical_features import DOMAIN
 
-__all__ = ["MEANINGS", "decompose_classical", "decompose_trees"]
+__all__ = ["MEANINGS", "decompose_classical", "decompose_svm", "decompose_trees"]
 
 
 def decompose_classical(model: Model) -> Model:

@@ -24,9 +24,6 @@ MAX_ELEMENTS: Final = 1 << 24
 LABELLED: Final = frozenset(("sequence(map(int64,float))", "sequence(map(string,float))"))
 """Types of an output with a map from labels to numbers for each row, as ZipMap makes it."""
 
-CLASSICAL: Final = "ai.onnx.ml"
-"""Domain of trees and support vector machines, which are not known."""
-
 STAGE: Final = "capability"
 
 
@@ -136,8 +133,6 @@ def _check_operator(node: Node, alive: bool, reported: dict[str, Node], findings
         hint = "" if alive else "nothing depends on it, so it is left out"
         if node.op_type in EXPERIMENTAL and not node.domain:
             hint = "this operator was never published; replace it by published ones"
-        if alive and node.domain == CLASSICAL:
-            hint = "train a linear model (such as LinearSVC) or a small network (such as MLPClassifier) instead"
         report(
             "operator-unsupported",
             f"onnx-hw must know every operator; it does not know {title}, version {node.version}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from onnx_hw.onnx.canonicalize.decompose_classical import decompose_classical
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators.dtypes import name_of_dtype
+from support.design_bench import Bench, assert_proven, random_stall
 from support.onnx_oracle import by_onnxruntime
 
 ML = "ai.onnx.ml"
@@ -204,8 +206,46 @@ def test_a_model_without_product_is_refused(tmp_path: Path) -> None:
         flow.quantize(flow.read(path), {"x": ROWS[:, None]})
 
 
-def test_support_vectors_are_refused_with_a_way_out(tmp_path: Path) -> None:
-    vectors = node("SVMRegressor", ["x"], ["y"], kernel_type="RBF", n_supports=1, coefficients=[1.0], rho=[0.0])
-    path = pipeline(tmp_path, vectors, outputs={"y": TensorProto.FLOAT})
-    with pytest.raises(UserError, match=r"does not know SVMRegressor(.|\n)*train a linear model"):
-        flow.quantize(flow.read(path), {"x": ROWS[:, None]})
+KERNELS = {"LINEAR": [0.0] * 3, "POLY": [0.5, 0.25, 3.0], "RBF": [0.3, 0.0, 0.0], "SIGMOID": [0.2, -0.1, 0.0]}
+
+
+def machine(kernel: str, each: tuple[int, ...], outputs: tuple[str, ...] = ("label", "scores")) -> dict[str, Any]:
+    """Attributes of a classifier with numbers of support vectors for its classes; one number: those of a regressor."""
+    count, scores = sum(each), len(each) * (len(each) - 1) // 2 if len(each) > 1 else 1
+    given: dict[str, Any] = {
+        "kernel_type": kernel,
+        "kernel_params": tuple(KERNELS[kernel]),
+        "support_vectors": tuple(RANDOM.uniform(-1, 1, 4 * count).tolist()),
+        "coefficients": tuple(RANDOM.uniform(-1, 1, count * max(1, len(each) - 1)).tolist()),
+        "rho": tuple(RANDOM.uniform(-0.2, 0.2, scores).tolist()),
+    }
+    return given | ({"n_supports": count} if len(each) == 1 else {"vectors_per_class": each})
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_support_vectors(kernel: str) -> None:
+    one = Node("", "SVMRegressor", ML, 1, ("x",), ("y",), machine(kernel, (5,)))
+    outputs_of(one, ROWS)
+    outputs_of(replace(one, attributes={**one.attributes, "one_class": 1}), ROWS)
+    for each, labels in (((2, 3), (4, -1)), ((2, 1, 3), ("x", "y", "z"))):
+        kind = "strings" if isinstance(labels[0], str) else "ints"
+        given = {**machine(kernel, each), f"classlabels_{kind}": labels}
+        coupled = {"prob_a": (-1.5,) * len(given["rho"]), "prob_b": (0.25,) * len(given["rho"])}
+        outputs_of(Node("", "SVMClassifier", ML, 1, ("x",), ("label", "scores"), {**given, **coupled}), ROWS)
+        _, operators = outputs_of(Node("", "SVMClassifier", ML, 1, ("x",), ("label", "scores"), given), ROWS)
+        assert operators.count("Gemm") == (1 if kernel == "LINEAR" else 2) and "SVMClassifier" not in operators
+
+
+@pytest.mark.parametrize("kernel", ["LINEAR", "RBF"])
+def test_a_machine_becomes_hardware(kernel: str, tmp_path: Path) -> None:
+    given = machine(kernel, (6, 5, 4))
+    vectors = node("SVMClassifier", ["x"], ["label", "scores"], classlabels_ints=[0, 1, 2], **given)
+    path = pipeline(tmp_path, vectors, outputs={"label": TensorProto.INT64, "scores": TensorProto.FLOAT})
+    rows = RANDOM.uniform(-2, 2, (300, 1, 4)).astype(np.float32)
+    network = flow.quantize(flow.read(path), {"x": rows[:200]})
+    found, wanted = golden.run(network, {"x": rows[200:]}), by_onnxruntime(path, {"x": rows[200:]})
+    assert (found["label"] == wanted["label"]).mean() >= 0.97
+    error = found["scores"].reshape(wanted["scores"].shape) - wanted["scores"]
+    assert 10 * np.log10((wanted["scores"] ** 2).sum() / (error**2).sum()) >= 28
+    design = flow.schedule(network, multipliers=4)
+    assert_proven(Bench(design).prove(random_stall(design, 2, seed=1), frames=2))

@@ -157,3 +157,50 @@ def test_linear_classifier_of_other_data():
     fails("LinearClassifier", NUMBERS, classlabels_ints=[1, 2], message="a label for each of 3 intercepts", **call)
     call["post_transform"] = "EXP"
     fails("LinearClassifier", NUMBERS, classlabels_ints=[1, 2, 3], message="post_transform must be one of", **call)
+
+
+KERNELS = {
+    "LINEAR": [0.0, 0.0, 0.0],
+    "POLY": [0.5, 0.25, 3.0],
+    "RBF": [0.3, 0.0, 0.0],
+    "SIGMOID": [0.2, -0.1, 0.0],
+}
+
+
+def support(kernel, vectors):
+    numbers = np.random.default_rng(4).uniform(-1, 1, vectors * 3).astype(np.float32).tolist()
+    return {"kernel_type": kernel, "kernel_params": KERNELS[kernel], "support_vectors": numbers}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_svm_regressor(kernel):
+    call = {**support(kernel, 4), "n_supports": 4, "coefficients": [0.5, -0.75, 0.25, 1.0], "rho": [0.125]}
+    agrees("SVMRegressor", ROWS, **call)
+    agrees("SVMRegressor", ROWS, one_class=1, **call)
+    fails("SVMRegressor", ROWS, message="and their coefficients", **(call | {"coefficients": [1.0]}))
+
+
+def test_svm_without_support_vectors():
+    agrees(
+        "SVMRegressor", ROWS, kernel_type="LINEAR", kernel_params=[0.0] * 3, coefficients=[0.5, -0.5, 2.0], rho=[0.25]
+    )
+    fails("SVMRegressor", ROWS, kernel_type="COSINE", message="kernel_type must be one of", coefficients=[0.5] * 3)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("each", [[2, 3], [2, 1, 3]])
+def test_svm_classifier(kernel, each):
+    count, pairs = sum(each), len(each) * (len(each) - 1) // 2
+    random = np.random.default_rng(len(each))
+    call = {
+        **support(kernel, count),
+        "vectors_per_class": each,
+        "coefficients": random.uniform(-1, 1, count * (len(each) - 1)).astype(np.float32).tolist(),
+        "rho": random.uniform(-0.2, 0.2, pairs).astype(np.float32).tolist(),
+        "outputs": 2,
+    }
+    agrees("SVMClassifier", ROWS, classlabels_ints=[4, -1, 7][: len(each)], **call)
+    agrees("SVMClassifier", ROWS, classlabels_strings=["x", "y", "z"][: len(each)], **call)
+    pairwise = {"prob_a": [-1.5, -2.0, -1.0][:pairs], "prob_b": [0.1, 0.0, -0.2][:pairs]}
+    agrees("SVMClassifier", ROWS, classlabels_ints=[4, -1, 7][: len(each)], **pairwise, **call)
+    fails("SVMClassifier", ROWS, classlabels_ints=[4], message="two labels at least", **call)

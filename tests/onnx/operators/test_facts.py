@@ -36,7 +36,16 @@ def test_every_product_is_drawn():
     assert {key for key in ROWS if row(*key).macs is not None} == set(PRODUCTS)
 
 
-OTHER_RESULTS = ("RNN", "GRU", "LSTM", "Attention", "LinearAttention", "LinearClassifier")
+OTHER_RESULTS = (
+    "RNN",
+    "GRU",
+    "LSTM",
+    "Attention",
+    "LinearAttention",
+    "LinearClassifier",
+    "SVMRegressor",
+    "SVMClassifier",
+)
 SUMS_OF_ONES = [key for key in PRODUCTS if key[1] not in OTHER_RESULTS]
 
 
@@ -90,6 +99,16 @@ def test_macs_of_a_classifier():
         product = PRODUCTS["ai.onnx.ml", "LinearClassifier"](Draw(seed))
         count, (_, scores) = counted(product)
         assert count == scores.size * product.inputs[0].shape[1]
+
+
+def test_macs_of_support_vectors():
+    """Kernels with all vectors, and one factor for each vector and each pair of classes that has its class."""
+    for seed in range(SEEDS):
+        for op_type, scores_with_a_vector in (("SVMRegressor", 1), ("SVMClassifier", 2)):
+            product = PRODUCTS["ai.onnx.ml", op_type](Draw(seed))
+            rows, columns = product.inputs[0].shape
+            vectors = len(product.attributes["support_vectors"]) // columns
+            assert counted(product)[0] == rows * vectors * (columns + scores_with_a_vector)
 
 
 def test_macs_are_unknown_where_a_type_is():
