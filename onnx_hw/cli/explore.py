@@ -25,6 +25,7 @@ from onnx_hw.cli.option_groups import OUTPUT_KIND, PRECISION, READING, gathered,
 from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.version import __version__
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, OutputKind, QuantizeOptions
+from onnx_hw.runtime.schedule_request import SpeedGoal
 from onnx_hw.runtime.stage import Stage
 
 if TYPE_CHECKING:
@@ -75,6 +76,16 @@ def _measured(
     return float(found[1]) * units[found[2].lower()]
 
 
+def _goals(context: click.Context, parameter: click.Parameter, given: str) -> tuple[SpeedGoal, ...]:
+    """Parse ``rate,latency``."""
+    names = [text.strip() for text in given.split(",")]
+    unknown = [name for name in names if name not in tuple(SpeedGoal)]
+    if unknown:
+        message = f"it must be {' or '.join(SpeedGoal)}, not {unknown[0]!r}"
+        raise click.BadParameter(message, context, parameter)
+    return tuple(map(SpeedGoal, names))
+
+
 def _grid(
     foldings: tuple[Path, ...],
     bits: tuple[dict[str, Any], ...],
@@ -111,6 +122,10 @@ GRID = gathered(
     click.option("--multipliers", callback=_several(int), metavar="N,...", help="Use at most N MAC lanes."),
     click.option("--fps", callback=_several(float), metavar="N,...",
         help="Make the cheapest design that does N frames a second."),
+    click.option("--latency", "latencies_us", callback=_several(float), metavar="US,...",
+        help="Make the cheapest design that gives the result of a single frame within US microseconds."),
+    click.option("--fastest", callback=_goals, default=SpeedGoal.RATE.value, show_default=True, metavar="GOAL,...",
+        help="Search for the highest rate, for the least latency (latency), or for both (rate,latency)."),
     click.option("--clock", "clocks_mhz", callback=_several(float), metavar="MHZ,...",
         help="Use these clocks instead of the board's own."),
     click.option("--folding", "foldings", type=FILE, multiple=True, metavar="FILE",

@@ -25,8 +25,9 @@ DEFAULTS = {"--seed": "1"}
 QUALITIES: dict[str, Callable[[ExploreRow], str]] = {
     "accuracy": lambda row: "" if row.accuracy is None else f"{row.accuracy:.2%}",
     "dB": lambda row: "" if row.sqnr_db is None else f"{row.sqnr_db:.1f}",
+    "latency, µs": lambda row: "" if row.latency_us is None else f"{row.latency_us:,.1f}",
 }
-"""Texts of the columns about quality, which are left out where they are empty."""
+"""Texts of the columns about quality and latency, which are left out where they are empty."""
 
 MAX_NAMED = 6  # choices in a line that have the same outcome; the others are effort
 

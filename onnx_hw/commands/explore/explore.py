@@ -194,6 +194,7 @@ class _Exploration:
             state=State.PLANNED,
             lanes=found.lanes,
             interval=found.interval,
+            latency=found.latency,
             estimate=found.estimate,
             target_mhz=found.clock_mhz,
             frames_per_second=_rate(found, found.clock_mhz),
@@ -216,7 +217,9 @@ class _Exploration:
                 if before.choice.design != design:
                     self._change(rows, state=State.SAME, why=f"the design of {before.choice}")
             left = [(design, rows) for design, rows in alike if self.rows[rows[0]].state is State.PLANNED]
-            costs = [costs_of(self.plans[design].estimate, self.plans[design].interval) for design, _ in left]
+            plans = [self.plans[design] for design, _ in left]
+            counts = any(design.scheduling.wants_latency for design, _ in left)
+            costs = [costs_of(plan.estimate, plan.interval, plan.latency if counts else 0) for plan in plans]
             for (_, rows), kept in zip(left, front(costs), strict=True):
                 if not kept and not self.limits.everything:
                     self._change(rows, state=State.DOMINATED, why="another design is smaller and as fast, by estimate")

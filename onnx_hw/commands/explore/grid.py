@@ -9,7 +9,7 @@ from pathlib import Path
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.runtime.options import DEFAULT_BOARD, SEEDS, BuildOptions, QuantizeOptions
-from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw.runtime.schedule_request import ScheduleRequest, SpeedGoal
 
 MOST_CHOICES = 100_000
 
@@ -69,6 +69,8 @@ class ChoiceGrid:
     boards: tuple[str, ...] = (DEFAULT_BOARD,)
     multipliers: tuple[int | None, ...] = (None,)
     fps: tuple[float | None, ...] = (None,)
+    latencies_us: tuple[float | None, ...] = (None,)
+    fastest: tuple[SpeedGoal, ...] = (SpeedGoal.RATE,)
     clocks_mhz: tuple[float | None, ...] = (None,)
     foldings: tuple[Path | None, ...] = (None,)
     integers: tuple[QuantizeOptions, ...] = (QuantizeOptions(),)
@@ -83,8 +85,11 @@ class ChoiceGrid:
                 problems.append(Problem("argument", f"there must be something to try as `{each.name}`"))
         if problems:
             raise UserError(*problems)
-        for numbers in itertools.zip_longest(self.multipliers, self.fps, self.clocks_mhz):
-            _request(*numbers)  # refuses numbers without a meaning
+        for multipliers, fps, latency_us, clock_mhz in itertools.zip_longest(
+            self.multipliers, self.fps, self.latencies_us, self.clocks_mhz
+        ):  # refuses numbers without a meaning
+            ScheduleRequest(multipliers=multipliers, fps=fps, clock_mhz=clock_mhz)
+            ScheduleRequest(latency_us=latency_us)
         wrong = [seed for seed in self.seeds if not SEEDS[0] <= seed <= SEEDS[1]]
         if wrong:
             message = f"seeds must be within {SEEDS[0]} .. {SEEDS[1]:,}, not {wrong[0]}"
@@ -101,17 +106,20 @@ class ChoiceGrid:
 
     def choices(self) -> list[Choice]:
         """Return all combinations, the seeds of a design one after another."""
-        requests = list(itertools.starmap(_request, itertools.product(self.multipliers, self.fps, self.clocks_mhz)))
+        requests = [
+            ScheduleRequest(
+                multipliers=multipliers, fps=fps, latency_us=latency_us, fastest=fastest, clock_mhz=clock_mhz
+            )
+            for multipliers, fps, latency_us, fastest, clock_mhz in itertools.product(
+                self.multipliers, self.fps, self.latencies_us, self.fastest, self.clocks_mhz
+            )
+        ]
         return [
             Choice(board=board, scheduling=request, folding=folding, integers=integers, seed=seed)
             for board, request, folding, integers, seed in itertools.product(
                 self.boards, requests, self.foldings, self.integers, self.seeds
             )
         ]
-
-
-def _request(multipliers: int | None, fps: float | None, clock_mhz: float | None) -> ScheduleRequest:
-    return ScheduleRequest(multipliers=multipliers, fps=fps, clock_mhz=clock_mhz)
 
 
 def command(model: Path, asked: BuildOptions, choice: Choice) -> str:

@@ -95,6 +95,7 @@ def _cells(kind: str) -> Callable[[ExploreRow], int | None]:
 MEASURES = (
     Measure("lanes", lambda row: row.lanes),
     Measure("cycles", lambda row: row.interval),
+    Measure("latency, µs", lambda row: row.latency_us, "latency, µs", text="{:,.1f}".format, is_optional=True),
     Measure("LUT4", _cells("lut"), "LUT4"),
     Measure("flip-flops", _cells("ff")),
     Measure("multipliers", _cells("dsp"), "multipliers"),

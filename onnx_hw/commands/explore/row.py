@@ -40,6 +40,7 @@ class ExploreRow:
         why: it is not further, in words.
         lanes: products a cycle.
         interval: cycles from one frame to the next.
+        latency: cycles of a frame alone, from its first beat in to its last beat out.
         estimate: cells, before synthesis.
         used: cells, as yosys counts them.
         target_mhz: the clock it was routed for; ``fmax_mhz`` the one it reaches.
@@ -48,7 +49,7 @@ class ExploreRow:
         accuracy: share of labelled samples that the integers get right, 0..1; None without labels.
         bitstream: SHA-256.
         best: nothing else has fewer cells of each kind, more frames a second and more accuracy, or less noise where
-            there are no labels.
+            there are no labels; and less latency, where a choice asks for that.
         knee: of those the one nearest to the best of everything.
     """
 
@@ -59,6 +60,7 @@ class ExploreRow:
     why: str = ""
     lanes: int | None = None
     interval: int | None = None
+    latency: int | None = None
     estimate: Cells | None = None
     used: Cells | None = None
     target_mhz: float | None = None
@@ -75,6 +77,11 @@ class ExploreRow:
         """Cells that synthesis counts, or else the estimate."""
         return self.used or self.estimate
 
+    @property
+    def latency_us(self) -> float | None:
+        """Microseconds of a frame alone, at the clock that it was planned for."""
+        return None if self.latency is None or self.target_mhz is None else self.latency / self.target_mhz
+
 
 def with_front(rows: Iterable[ExploreRow]) -> tuple[ExploreRow, ...]:
     """Return the rows with the front marked: of the routed rows, or of the planned ones where no row is routed."""
@@ -82,9 +89,9 @@ def with_front(rows: Iterable[ExploreRow]) -> tuple[ExploreRow, ...]:
     done = [row for row in rows if row.frames_per_second is not None and row.state not in ENDED and row.cells]
     routed = [row for row in done if row.fmax_mhz is not None]
     done = routed or done
-    losses = _losses(done)
+    losses, counts = _losses(done), any(row.choice.scheduling.wants_latency for row in rows)
     costs = [
-        (*costs_of(row.cells, 1 / row.frames_per_second), loss)
+        (*costs_of(row.cells, 1 / row.frames_per_second, (row.latency_us or 0.0) if counts else 0.0), loss)
         for row, loss in zip(done, losses, strict=True)
         if row.cells and row.frames_per_second
     ]
@@ -95,9 +102,9 @@ def with_front(rows: Iterable[ExploreRow]) -> tuple[ExploreRow, ...]:
     return tuple(replace(row, best=row.number in best, knee=row.number == chosen) for row in rows)
 
 
-def costs_of(cells: Cells, seconds: float) -> tuple[float, ...]:
-    """Return the quantities that should be small."""
-    return seconds, cells.lut, cells.dsp, cells.bram
+def costs_of(cells: Cells, seconds: float, latency: float) -> tuple[float, ...]:
+    """Return the quantities that should be small; a latency of 0 where it does not count."""
+    return seconds, latency, cells.lut, cells.dsp, cells.bram
 
 
 def _losses(rows: Sequence[ExploreRow]) -> list[float]:

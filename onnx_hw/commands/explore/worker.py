@@ -19,6 +19,7 @@ from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.runtime.artifact_store import user_store
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.schedule_for_board import schedule_for_board, with_folding_file
+from onnx_hw.schedule.search_latency import cycles_of_frame_alone
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 
@@ -38,6 +39,7 @@ class PlannedDesign:
     design: Design
     lanes: int
     interval: int
+    latency: int
     estimate: Cells
     clock_mhz: float
     most_fps: float | None
@@ -87,7 +89,8 @@ def plan(network: Network, choice: Choice) -> PlannedDesign | Failed:
     whole = design.with_fifos()
     cells = Cells(whole.lut, whole.ff, whole.dsp, whole.bram, whole.logic)
     most = most_frames_a_second(network, board.link) if isinstance(board, LinkedBoard) else None
-    return PlannedDesign(design, whole.mac_lanes, design.interval, cells, design.clock_mhz, most)
+    latency = cycles_of_frame_alone(design)
+    return PlannedDesign(design, whole.mac_lanes, design.interval, latency, cells, design.clock_mhz, most)
 
 
 def circuit(design: Design) -> StoredCircuit | Failed:

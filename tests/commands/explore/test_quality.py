@@ -12,6 +12,7 @@ import pytest
 from onnx_hw.commands.explore.grid import Choice, ChoiceGrid
 from onnx_hw.commands.explore.row import ExploreRow, State, with_front
 from onnx_hw.runtime.options import BuildOptions, QuantizeOptions
+from onnx_hw.runtime.schedule_request import ScheduleRequest, SpeedGoal
 from onnx_hw_boards.cells import Cells
 from support.cli_runner import call
 from support.qdq_models import Sketch
@@ -28,6 +29,23 @@ def test_the_front_is_over_quality_too(name: str) -> None:
     rows = [row(1, 100, 50.0, **{name: 0.5}), row(2, 200, 40.0, **{name: 0.9}), row(3, 300, 40.0, **{name: 0.8})]
     assert [each.best for each in with_front(rows)] == [True, True, False]
     assert [each.best for each in with_front(replace(each, **{name: None}) for each in rows)] == [True, False, False]
+
+
+def test_latency_counts_where_a_choice_asks_for_it() -> None:
+    """What is larger and slower is in front then if a frame alone is done sooner; at one clock, 100 MHz."""
+    asking = Choice(scheduling=ScheduleRequest(fastest=SpeedGoal.LATENCY))
+    rows = [replace(row(1, 100, 50.0), latency=900), replace(row(2, 200, 40.0), latency=300)]
+    rows = [replace(each, target_mhz=100.0) for each in rows]
+    assert [each.best for each in with_front(rows)] == [True, False]
+    assert [each.best for each in with_front([rows[0], replace(rows[1], choice=asking)])] == [True, True]
+    assert rows[1].latency_us == 3.0
+
+
+def test_latencies_are_choices_of_their_own() -> None:
+    grid = ChoiceGrid(latencies_us=(20.0, 40.0), multipliers=(1, 2))
+    assert len(grid) == 4 and "--multipliers 2 --latency 40" in str(grid.choices()[-1])
+    both = ChoiceGrid(fastest=(SpeedGoal.RATE, SpeedGoal.LATENCY))
+    assert [str(choice) for choice in both.choices()] == ["--board ecp5", "--board ecp5 --fastest latency"]
 
 
 def test_labels_decide_before_noise() -> None:
