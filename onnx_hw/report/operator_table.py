@@ -58,6 +58,8 @@ def _decomposed() -> dict[tuple[str, str], str]:
             meanings[row.domain, row.op_type] = "as Concat between integers"
         elif row.domain and facts.effect in SCALE_EFFECTS:
             meanings[row.domain, row.op_type] = "as the one of ONNX"
+        elif facts.of_no_data:
+            meanings[row.domain, row.op_type] = "as a constant, before hardware is chosen"
     return meanings
 
 

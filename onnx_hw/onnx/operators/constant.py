@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, is_integer
+from onnx_hw.onnx.operators.facts import OF_NO_DATA
 from onnx_hw.onnx.operators.registry import Floats, Ints, Strings, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, must_have_axes, same_dtype
 
 
-@operator(since=(12, 13, 19, 21, 23, 24, 25))
+@operator(since=(12, 13, 19, 21, 23, 24, 25), facts=OF_NO_DATA)
 def Constant(
     *,
     sparse_value: Array | None = None,
@@ -62,7 +63,7 @@ def constant_of_shape_type(shape: TensorType, *, value: Array | None = None) -> 
     return TensorType(dtype, tuple(shape.value.tolist()))
 
 
-@operator(since=(9, 20, 21, 23, 24, 25), types=constant_of_shape_type, shape_inputs=(0,))
+@operator(since=(9, 20, 21, 23, 24, 25), types=constant_of_shape_type, shape_inputs=(0,), facts=OF_NO_DATA)
 def ConstantOfShape(shape: Array, *, value: Array | None = None) -> Array:
     """Fill a tensor with one value, by default float32 zero."""
     value = np.zeros(1, np.float32) if value is None else value
@@ -74,7 +75,7 @@ def eye_like_type(x: TensorType, *, dtype: int | None = None, **_: int) -> Tenso
     return x if dtype is None else x.with_dtype(dtype_of_code(dtype))
 
 
-@operator(since=(9, 22), types=eye_like_type)
+@operator(since=(9, 22), types=eye_like_type, facts=OF_NO_DATA)
 def EyeLike(x: Array, *, dtype: int | None = None, k: int = 0) -> Array:
     """Put ones on the k-th diagonal."""
     return np.eye(x.shape[0], x.shape[1], k=k).astype(x.dtype if dtype is None else dtype_of_code(dtype))
@@ -91,7 +92,7 @@ def Range_11(start: Array, limit: Array, delta: Array) -> Array:
     return _range(start, limit, delta, start.dtype)
 
 
-@operator(since=27, types=range_type, shape_inputs=(0, 1, 2))
+@operator(since=27, types=range_type, shape_inputs=(0, 1, 2), facts=OF_NO_DATA)
 def Range(start: Array, limit: Array, delta: Array, *, stash_type: int = 1) -> Array:
     """Return ``start``, ``start + delta``, ... before ``limit``; half floats are computed in ``stash_type``."""
     narrow = start.dtype.itemsize < 4 and not is_integer(start.dtype)

@@ -137,6 +137,7 @@ class Facts:
         random: whether equal inputs give other results each time.
         chooses_scale: whether it rounds to integers whose scale each input chooses anew.
         within: the least and the greatest number that a function comes near to or gives; None without both.
+        of_no_data: whether the results depend on shapes, attributes and constants alone, so that they are constants.
     """
 
     effect: Effect | None = None
@@ -153,8 +154,13 @@ class Facts:
     random: bool = False
     chooses_scale: bool = False
     within: tuple[int, int] | None = None
+    of_no_data: bool = False
 
     @property
     def takes_integers(self) -> bool:
         """Whether it takes integers with their scales, and rounds to integers of a scale."""
         return self.rounded is not None and self.effect is not Effect.QUANTIZES
+
+
+OF_NO_DATA = Facts(of_no_data=True)
+"""Row of an operator whose results are constants."""

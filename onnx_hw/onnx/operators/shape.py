@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array
-from onnx_hw.onnx.operators.facts import Effect, Facts
+from onnx_hw.onnx.operators.facts import OF_NO_DATA, Effect, Facts
 from onnx_hw.onnx.operators.registry import Ints, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, like_first, normal_axes, normal_axis
 
@@ -178,7 +178,7 @@ def shape_type(x: TensorType, *, end: int | None = None, start: int = 0) -> Tens
     return TensorType(lengths.dtype, lengths.shape, lengths)
 
 
-@operator(since=(15, 19, 21, 23, 24, 25), types=shape_type)
+@operator(since=(15, 19, 21, 23, 24, 25), types=shape_type, facts=OF_NO_DATA)
 def Shape(x: Array, *, end: int | None = None, start: int = 0) -> Array:
     """Return the lengths of the axes ``start .. end - 1``, counted and clamped as Python does."""
     return np.array(x.shape[start:end], np.int64)
@@ -191,7 +191,7 @@ def size_type(x: TensorType) -> TensorType:
     return TensorType(np.dtype(np.int64), (), np.array(x.size, np.int64))
 
 
-@operator(since=(1, 13, 19, 21, 23, 24, 25), types=size_type)
+@operator(since=(1, 13, 19, 21, 23, 24, 25), types=size_type, facts=OF_NO_DATA)
 def Size(x: Array) -> Array:
     """Return the number of elements."""
     return np.array(x.size, np.int64)

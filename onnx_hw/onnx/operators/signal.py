@@ -6,6 +6,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.allowance import hold
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widen
+from onnx_hw.onnx.operators.facts import OF_NO_DATA
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axis
 
@@ -15,17 +16,17 @@ def window_type(size: TensorType, *, output_datatype: int = 1, **_: int) -> Tens
     return TensorType(dtype_of_code(output_datatype), (int(size.value.reshape(())),))
 
 
-@operator(since=17, types=window_type, shape_inputs=(0,))
+@operator(since=17, types=window_type, shape_inputs=(0,), facts=OF_NO_DATA)
 def HannWindow(size: Array, *, output_datatype: int = 1, periodic: int = 1) -> Array:
     return _cosine_window(size, (0.5, 0.5), output_datatype, periodic)
 
 
-@operator(since=17, types=window_type, shape_inputs=(0,))
+@operator(since=17, types=window_type, shape_inputs=(0,), facts=OF_NO_DATA)
 def HammingWindow(size: Array, *, output_datatype: int = 1, periodic: int = 1) -> Array:
     return _cosine_window(size, (25 / 46, 21 / 46), output_datatype, periodic)
 
 
-@operator(since=17, types=window_type, shape_inputs=(0,))
+@operator(since=17, types=window_type, shape_inputs=(0,), facts=OF_NO_DATA)
 def BlackmanWindow(size: Array, *, output_datatype: int = 1, periodic: int = 1) -> Array:
     return _cosine_window(size, (0.42, 0.5, 0.08), output_datatype, periodic)
 
@@ -121,7 +122,7 @@ def mel_type(bins: TensorType, length: TensorType, *_: TensorType, output_dataty
     return TensorType(dtype_of_code(output_datatype), shape)
 
 
-@operator(since=17, types=mel_type, shape_inputs=(0, 1, 2, 3, 4))
+@operator(since=17, types=mel_type, shape_inputs=(0, 1, 2, 3, 4), facts=OF_NO_DATA)
 def MelWeightMatrix(
     num_mel_bins: Array,
     dft_length: Array,
