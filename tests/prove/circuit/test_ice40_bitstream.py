@@ -15,9 +15,11 @@ from onnx_hw.messages.errors import ExitCode
 from onnx_hw.prove.circuit import bitstream
 from onnx_hw.prove.circuit.bitstream import BitstreamCheck
 from onnx_hw.report import proof_chain
-from onnx_hw_boards.families.ice40.bitstream import chip_database
-from onnx_hw_boards.families.ice40.bitstream.configuration_file import read_banks
-from onnx_hw_boards.families.ice40.bitstream.die_bits import DieBits
+from onnx_hw_boards.families.ice40.bitstream import chip_database, hard_cells
+from onnx_hw_boards.families.ice40.bitstream.chip_cells import ChipCells
+from onnx_hw_boards.families.ice40.bitstream.configuration_file import Banks, read_banks
+from onnx_hw_boards.families.ice40.bitstream.die_bits import DIES, DieBits, bank_map
+from onnx_hw_boards.families.ice40.bitstream.routing import ChosenPips
 from onnx_hw_boards.families.unpacked_bitstream import DamagedBitstream, NotUnpacked
 from onnx_hw_tools import tools
 from support.bitstream_flips import drawn_flips
@@ -162,3 +164,31 @@ def test_a_missing_or_unknown_database_is_named(tmp_path: Path, monkeypatch: pyt
             chip_database.ChipDatabase("5k")
     with pytest.raises(NotUnpacked, match=r"has no chipdb-8k\.bin"):
         chip_database.ChipDatabase("8k")
+
+
+@pytest.mark.parametrize("name", DIES)
+def test_plls_are_read_with_their_dividers(name: str) -> None:
+    """A die without anything but a PLL; dies differ in the settings that theirs have."""
+    try:
+        shapes = bank_map(name).shapes
+    except NotUnpacked as missing:
+        pytest.skip(str(missing))
+    die = DieBits(name, Banks({bank: np.zeros(shape, bool) for bank, shape in shapes.items()}, {}))
+    bel = die.database.first("pll_3")
+    wanted = {"PLLTYPE": 3, "DIVR": 9, "DIVF": 0b1001101, "DIVQ": 5, "FILTER_RANGE": 3, "FEEDBACK_PATH": 1}
+    settings = die.database.bel_settings[bel]
+    ones = [settings[f"{setting}_{k}"] for setting, value in wanted.items() for k in range(8) if value >> k & 1]
+    places = [die.places((x, y), f"PLL.{bit}")[0] for x, y, bit in ones]
+    odd = die.places(settings["TEST_MODE"][:2], f"PLL.{settings['TEST_MODE'][2]}")
+    for more, said in (((), []), (odd, ["TEST_MODE"])):
+        turned = die.changed([*places, *more])
+        maker = ChipCells(turned, ChosenPips(turned))
+        maker.output(bel, "PLLOUT_A")
+        hard_cells.make_pll(maker, bel, pad=-1)
+        maker.several[bel]()
+        (cell,) = maker.cells
+        assert cell.kind == "SB_PLL40_CORE" and cell.text("FEEDBACK_PATH") == "SIMPLE"
+        assert {setting: cell.number(setting) for setting in wanted if setting[0] in "DR"} == {
+            setting: value for setting, value in wanted.items() if setting[0] in "DR"
+        }
+        assert [problem.split(" has ")[1].split(",")[0] for problem in maker.problems] == said

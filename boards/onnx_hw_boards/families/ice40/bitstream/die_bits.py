@@ -187,11 +187,15 @@ class DieBits:
         return any(self.setting(place, name))
 
     def bel_setting(self, bel: int, name: str, width: int) -> int:
-        """Return a number among the settings of a multiplier or a PLL, and explain its bits."""
+        """Return a number among the settings of a multiplier or a PLL, and explain its bits.
+
+        Args:
+            width: bits of the number; a die may have the lowest one only.
+        """
         settings = self.database.bel_settings[bel]
+        names = [name] if name in settings else [f"{name}_{k}" for k in range(width)]
         value = 0
-        for k in range(width):
-            x, y, bit = settings[name if width == 1 and name in settings else f"{name}_{k}"]
+        for k, (x, y, bit) in enumerate(settings[each] for each in names):
             prefix = "PLL" if bit.startswith("PLL") else "IpConfig"
             value |= self.switched_on((x, y), f"{prefix}.{bit}") << k
         return value
