@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Self
 
 import numpy as np
@@ -315,9 +316,11 @@ class Staircase(Monotone):
     def result_type(self) -> Int:
         return self.dtype
 
-    @property
+    @cached_property
     def kinds(self) -> np.ndarray:
-        return np.unique(self.function.thresholds, axis=0, return_inverse=True)[1].reshape(-1)
+        numbers: dict[bytes, int] = {}  # by digest: 16 bits have 65,535 thresholds per channel
+        rows = map(np.ascontiguousarray, self.function.thresholds)
+        return np.array([numbers.setdefault(sha256(row).digest(), len(numbers)) for row in rows])
 
     def of_channels(self, operand: Tensor, channels: np.ndarray) -> Self:
         thresholds = self.function.thresholds
