@@ -37,6 +37,13 @@ from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.onnx.operators.facts import LINEAR_EFFECTS, SCALE_EFFECTS, Effect
+from onnx_hw.quantization.scheme import MAX_BITS
+
+SUMMAND_BITS = 12
+"""Bits of what the data of a normalization is made of: two steps of their own still have an exact sum."""
+
+MAX_THRESHOLDS_BITS = 26
+"""Bits of the greatest number of thresholds that a value whose places have constants of their own may need."""
 
 ABSORBED = LINEAR_EFFECTS | {Effect.BOUNDS}
 """Effects that the requantization of a sum takes over, where all other operands are constant."""
@@ -98,20 +105,81 @@ def choose_quantized_values(model: Model, head: Collection[str] = (), *, outputs
     return {name for name in choice.points if name in choice.before_integers or name not in choice.of_sums}
 
 
-def wide_values(graph: Graph, points: Collection[str]) -> set[str]:
-    """Return the chosen values whose mean or squares a normalization takes, or that divide another tensor: small
-    differences of these become large.
+def wide_values(graph: Graph, points: Collection[str]) -> dict[str, int]:
+    """Return the chosen values that need more bits than others, with their bits: what a normalization reads, and what
+    divides another tensor.
+
+    A normalization makes small differences large, and gives all groups of numbers one size. So the integers of a group
+    that is small among the others must be fine enough for it: those of the data of a normalization, of the operands of
+    its sums, and of the data of the product in front of it.
     """
-    producers = {name: node for node in graph.nodes for name in node.outputs}
-    wide: set[str] = set()
+    walk = _BeforeNormalizations(graph, points)
     for node in graph.nodes:
-        divides = divides_tensors(node, graph.constants)
-        if divides or (_effect(node) is Effect.NORMALIZES and not facts_of(node).along_axis):
-            name = node.inputs[1 if divides else 0]
-            while name not in points and name in producers and _effect(producers[name]) is Effect.KEEPS:
-                name = producers[name].inputs[0]
-            wide.update({name}.intersection(points))
-    return wide
+        if divides_tensors(node, graph.constants):
+            walk.give(node.inputs[1], MAX_BITS)
+        elif _effect(node) is Effect.NORMALIZES and not facts_of(node).along_axis:
+            walk.visit(node.inputs[0], MAX_BITS)
+    return walk.bits
+
+
+class _BeforeNormalizations:
+    """Walk from normalizations back to what their data is a sum of.
+
+    Attributes:
+        bits: bits of the points so far.
+    """
+
+    def __init__(self, graph: Graph, points: Collection[str]) -> None:
+        self.graph, self.points = graph, points
+        self.producers = {name: node for node in graph.nodes for name in node.outputs}
+        self.bits: dict[str, int] = {}
+
+    def visit(self, name: str, bits: int, *, alone: bool = True) -> None:
+        """Give a value bits, and go on to what it is made of.
+
+        Args:
+            alone: whether it is not an operand of a sum of two tensors.
+        """
+        if name in self.points:
+            bits = self._limited(name, bits)
+            if self.bits.get(name, 0) >= bits:
+                return
+            self.bits[name] = bits
+            bits = min(bits, SUMMAND_BITS)
+        node = self.producers.get(name)
+        if node is None or is_delay(node):
+            return
+        effect, data = _effect(node), self._data(node)
+        if effect is Effect.SUMS and alone:
+            self.give(node.inputs[0], SUMMAND_BITS)
+        elif effect in (Effect.ADDS, Effect.JOINS) and len(data) > 1:
+            for other in data:
+                self.visit(other, SUMMAND_BITS, alone=False)
+        elif data and (effect is Effect.KEEPS or (effect in ABSORBED and len(data) == 1)):
+            self.visit(data[0], bits, alone=alone)
+
+    def give(self, name: str, bits: int) -> None:
+        """Give the point whose numbers a value has at least so many bits."""
+        while name not in self.points and name in self.producers and _effect(self.producers[name]) is Effect.KEEPS:
+            name = self.producers[name].inputs[0]
+        if name in self.points:
+            self.bits[name] = max(self.bits.get(name, 0), bits)
+
+    def _limited(self, name: str, bits: int) -> int:
+        """Return fewer bits for a value in front of which a constant differs from place to place: each place has a
+        threshold for each integer.
+        """
+        node = self.producers.get(name)
+        while node is not None and _effect(node) in ABSORBED | {Effect.KEEPS}:
+            for constant in (self.graph.constants[other] for other in node.inputs if other in self.graph.constants):
+                if sum(length > 1 for length in constant.shape) > 1:
+                    bits = min(bits, MAX_THRESHOLDS_BITS - (constant.size - 1).bit_length())
+            before = next(iter(self._data(node)), "")
+            node = None if before in self.points else self.producers.get(before)
+        return bits
+
+    def _data(self, node: Node) -> list[str]:
+        return [name for name in node.inputs if name and name not in self.graph.constants]
 
 
 def compared_values(graph: Graph) -> set[str]:

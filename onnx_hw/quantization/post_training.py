@@ -181,21 +181,28 @@ def _quantized(model: Model, ranges: RangeSource, scheme: Scheme) -> Model:
 
 
 def _with_wide_values(model: Model, points: Collection[str], scheme: Scheme) -> Scheme:
-    """Give the data of normalizations ``MAX_BITS`` bits, unless the scheme names their bits.
+    """Give the data of normalizations, and what it is a sum of, more bits, unless the scheme names their bits.
 
-    So does all that leads to a decision tree, data and weights, where the scheme has the usual bits: a small difference
-    from a threshold decides.
+    All that leads to a decision tree, data and weights, has ``MAX_BITS``, where the scheme has the usual bits: a small
+    difference from a threshold decides.
     """
-    graph = model.graph
+    graph, most = model.graph, widest_operands(model.graph, points)
     compared = compared_values(graph)
-    wide = wide_values(graph, points) | (compared.intersection(points) if scheme.data == DEFAULT.data else set())
+    bits_of = {
+        name: max(scheme.data.bits, bits)
+        for name, bits in wide_values(graph, points).items()
+        if bits == MAX_BITS or bits <= most.get(name, bits)
+    }
+    if scheme.data == DEFAULT.data:
+        bits_of |= dict.fromkeys(compared.intersection(points), MAX_BITS)
     products = [node for node in graph.nodes if float_weights(node, graph.constants)]
     before_trees = [node.label for node in products if compared.intersection(node.outputs)]
-    data, weights = (replace(precision, bits=MAX_BITS) for precision in (scheme.data, scheme.weights))
+    weights = replace(scheme.weights, bits=MAX_BITS)
     kept = before_trees if scheme.weights == DEFAULT.weights else []
+    wide = {name: replace(scheme.data, bits=bits) for name, bits in sorted(bits_of.items())}
     return replace(
         scheme,
-        data_overrides={**dict.fromkeys(sorted(wide), data), **scheme.data_overrides},
+        data_overrides={**wide, **scheme.data_overrides},
         weight_overrides={**dict.fromkeys(kept, weights), **scheme.weight_overrides},
     )
 

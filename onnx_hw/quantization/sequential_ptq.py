@@ -143,10 +143,10 @@ class _Ranges:
         precision, span = self.scheme.data_precision(name), self.spans[name]
         if span.step is not None and not precision.symmetric:
             low, high = (round(end / float(span.step)) for end in (min(span.low, 0.0), max(span.high, 0.0)))
-            dtype = precision.dtype
-            if high - low <= dtype.max - dtype.min:  # nothing is lost
-                self.grids[name] = shorten_step(Grid.over(dtype, span.step, dtype.min - low))
-                return
+            for dtype in (min(self.scheme.data.dtype, precision.dtype, key=lambda kind: kind.bits), precision.dtype):
+                if high - low <= dtype.max - dtype.min:  # nothing is lost
+                    self.grids[name] = shorten_step(Grid.over(dtype, span.step, dtype.min - low))
+                    return
         chosen = mse_range(samples.of(name), precision.bits, tensors=self.tensors, symmetric=precision.symmetric)
         self.chosen[name] = chosen
         self.grids[name] = shorten_step(precision.data_grid(Range(chosen.low, chosen.high)))

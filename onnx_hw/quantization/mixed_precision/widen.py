@@ -19,7 +19,7 @@ from onnx_hw.quantization.mixed_precision.cost import EXACT
 from onnx_hw.quantization.mixed_precision.search import ChosenWidths, CostTable
 from onnx_hw.quantization.mixed_precision.sensitivity import TensorKey
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss
-from onnx_hw.quantization.scheme import Scheme
+from onnx_hw.quantization.scheme import Precision, Scheme
 from onnx_hw.samples.sqnr import MIN_POWER
 
 LEAST_DB = 30.0
@@ -101,7 +101,7 @@ def widen_tensors(
     best, noise, widths, found = decisions, before, scheme, decisions
     if gated:
         wide = replace(scheme.data, bits=GATED_BITS)
-        widths = replace(scheme, data_overrides=dict.fromkeys(decisions.data, wide))
+        widths = replace(scheme, data_overrides=dict.fromkeys(decisions.data, wide) | _at_least(scheme, GATED_BITS + 1))
         found = choose(widths)
         if noise_of(found) < noise:
             best, noise, scheme = found, noise_of(found), widths
@@ -122,6 +122,11 @@ def widen_tensors(
     total = sum(costs[TensorKey(k, name)][p.bits] for k, each in overrides.items() for name, p in each.items())
     total += sum(costs[TensorKey("data", name)][EXACT] for name in scheme.exact)
     return best, WidenedTensors(scheme, total, float(-10 * np.log10(noise)))
+
+
+def _at_least(scheme: Scheme, bits: int) -> dict[str, Precision]:
+    """Return the precision of the values that have that many bits already."""
+    return {name: precision for name, precision in scheme.data_overrides.items() if precision.bits >= bits}
 
 
 def _widened(
