@@ -173,25 +173,28 @@ def _widths(
 
 def _quantized(model: Model, ranges: RangeSource, scheme: Scheme) -> Model:
     head, points = _points(model, scheme)
-    scheme = _with_wide_values(model, points, scheme)
+    scheme = _with_wide_values(model, points, scheme, summands=False)
     scheme = replace(scheme, exact=frozenset())  # their sums need steps that samples choose
     spans, grids = ranges(model, points), scaled_feature_grids(model.graph, points, scheme)
     known = IntegerDecisions(grids | loop_grids(model.graph, points, spans, scheme))
     return _inserted(model, points, spans, head, scheme, known)
 
 
-def _with_wide_values(model: Model, points: Collection[str], scheme: Scheme) -> Scheme:
+def _with_wide_values(model: Model, points: Collection[str], scheme: Scheme, *, summands: bool = True) -> Scheme:
     """Give the data of normalizations, and what it is a sum of, more bits, unless the scheme names their bits.
 
     All that leads to a decision tree, data and weights, has ``MAX_BITS``, where the scheme has the usual bits: a small
     difference from a threshold decides.
+
+    Args:
+        summands: whether the operands of such a sum can get steps together, so that there is an exact sum.
     """
     graph, most = model.graph, widest_operands(model.graph, points)
     compared = compared_values(graph)
     bits_of = {
         name: max(scheme.data.bits, bits)
         for name, bits in wide_values(graph, points).items()
-        if bits == MAX_BITS or bits <= most.get(name, bits)
+        if bits == MAX_BITS or (summands and bits <= most.get(name, bits))
     }
     if scheme.data == DEFAULT.data:
         bits_of |= dict.fromkeys(compared.intersection(points), MAX_BITS)

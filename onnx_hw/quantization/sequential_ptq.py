@@ -41,7 +41,7 @@ from onnx_hw.quantization.ranges.calibrate import Range
 from onnx_hw.quantization.ranges.mse import MseRange, mse_range
 from onnx_hw.quantization.requantizer_friendly_scales import RequantizerScale, design_scale, shorten_step
 from onnx_hw.quantization.scaled_features import scaled_feature_grids
-from onnx_hw.quantization.scheme import Scheme
+from onnx_hw.quantization.scheme import Precision, Scheme
 from onnx_hw.samples.sqnr import NoiseStatistics
 
 MAX_ROWS = 20_000
@@ -57,7 +57,7 @@ MAX_APART_BITS = 13
 """Greatest width of the operands of a sum that have steps of their own, in bits: there is always an exact sum."""
 
 PRIOR_ROWS = 16
-"""Weight of the prior in bias correction: a mean error of n rows is corrected by the share n / (n + PRIOR_ROWS)."""
+"""Weight of the prior in bias correction: of n rows' mean error, the share n / (n + PRIOR_ROWS) is corrected."""
 
 
 def choose_integers(
@@ -128,11 +128,16 @@ class _Ranges:
         for names in self.shared:
             if names:
                 self.grids |= dict.fromkeys(names, max((self.grids[name] for name in names), key=_span))
+        point_of, together = {name: name for name in self.grids}, list[set[str]]()
         for node in self.graph.nodes:
-            grids = [self.grids[name] for name in node.inputs if name in self.grids]
-            if facts_of(node).effect is Effect.ADDS and len(grids) == 2 and max(g.bits for g in grids) > MAX_APART_BITS:
-                widest = max(grids, key=lambda grid: (grid.bits, grid.step))
-                self.grids |= dict.fromkeys(node.inputs, widest)
+            effect, names = facts_of(node).effect, {point_of[name] for name in node.inputs if name in point_of}
+            if effect is Effect.KEEPS and node.inputs[0] in point_of:
+                point_of |= dict.fromkeys(node.outputs, point_of[node.inputs[0]])
+            elif effect is Effect.ADDS and len(names) == 2 and max(self.grids[n].bits for n in names) > MAX_APART_BITS:
+                apart = [group for group in together if group.isdisjoint(names)]
+                together = [*apart, names.union(*(group for group in together if group not in apart))]
+        for group in together:
+            self.grids |= dict.fromkeys(group, _shared_grid([self.grids[name] for name in sorted(group)]))
 
     def _choose_range(self, name: str, samples: BatchedRun) -> None:
         if name not in self.points:
@@ -409,6 +414,18 @@ class _Weights:
         if isinstance(stored, StoredTerm):
             return (stored.integers * float(stored.step)).astype(np.float32)
         return stored
+
+
+def _shared_grid(grids: Sequence[Grid]) -> Grid:
+    """Return the widest of several grids, or a grid of as many bits that holds the numbers of all of them."""
+    widest = max(grids, key=lambda grid: (grid.bits, grid.step))
+    low, high = representable_range(widest)
+    least, most = (
+        ends(float(grid.real(end)) for grid in grids for end in (grid.low, grid.high)) for ends in (min, max)
+    )
+    if low <= least and most <= high:
+        return widest
+    return shorten_step(Precision(widest.bits).data_grid(Range(least, most)))
 
 
 def _span(grid: Grid) -> Fraction:

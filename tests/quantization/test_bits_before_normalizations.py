@@ -81,3 +81,23 @@ def test_wider_integers_elsewhere_do_not_narrow_them(tmp_path: Path) -> None:
     assert wide is not None and wide.scheme.data_overrides[data].bits == 16
     named = quantize_prepared_floats(model, ranges, Scheme(data_overrides={data: Precision(7)})).model.graph
     assert f"{data}/int8" in named.values and f"{data}/int16" not in named.values
+
+
+def test_wide_operands_of_sums_share_steps(tmp_path: Path) -> None:
+    """Also behind data movement and over several sums; the steps hold the numbers of the largest operand."""
+    s = Sketch()
+    matrix = np.random.default_rng(0).normal(size=(WIDTH, WIDTH)).astype("f")
+    parts = [s.node("MatMul", "x", s.constant(factor * matrix)) for factor in (np.float32(k) for k in (1, 9, 2))]
+    moved = s.node("Reshape", parts[1], s.constant(np.array([1, 3, WIDTH])))
+    output = product(s, s.node("Add", s.node("Add", parts[0], moved), s.node("Add", moved, parts[2])))
+    model = prepare_floats(
+        canonicalize(flow.read(write(s, tmp_path / "m.onnx", {"x": [1, 3, WIDTH]}, output)).frame.model)
+    )
+    ranges = SampleRanges({"x": np.random.default_rng(0).normal(size=(16, 1, 3, WIDTH)).astype(np.float32)})
+    chosen = choose_quantized_values(model)
+    wide = {name: Precision(bits) for name, bits in zip(parts, (16, 14, 12), strict=True) if name in chosen}
+    assert len(wide) == 3
+    found = quantize_prepared_floats(model, ranges, Scheme(data_overrides=wide)).model.graph.constants
+    (scale,) = {float(found[f"{name}/scale"]) / float(found.get(f"{name}/denominator", 1)) for name in parts}
+    frames = ranges.frames["x"]
+    assert scale * (1 << 16) >= np.ptp(frames @ (9 * matrix)) > scale * (1 << 14)
