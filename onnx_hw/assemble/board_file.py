@@ -50,7 +50,7 @@ def _words(error: BaseException) -> str:
     kind = type(error).__name__
     try:
         return f"{kind}: {error}"
-    except BaseException:  # noqa: BLE001  # the text of an error of the user's may raise anything
+    except BaseException:  # the text of an error of the user's may raise anything
         return kind
 
 
@@ -78,7 +78,7 @@ def _try_file(path: str, answer: str) -> None:
     """Run a file, and write ``board``, or what is wrong with it."""
     try:
         onnx_hw_boards.read(Path(path))
-    except BaseException as error:  # noqa: BLE001  # SystemExit and KeyboardInterrupt are no more than others here
+    except BaseException as error:  # SystemExit and KeyboardInterrupt are no more than others here
         found = f"running it gives {_words(error)}"
     else:
         found = "board"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +42,7 @@ from onnx_hw.prove.circuit.gate_level import difference_error as netlist_error
 from onnx_hw.prove.circuit.outputs import circuit_outputs
 from onnx_hw.prove.circuit.prove import Proof, compiles
 from onnx_hw.prove.model.compare import compare
+from onnx_hw.prove.model.onnxruntime_witness import compare_with_onnxruntime
 from onnx_hw.quantization.quantize import PreparedModel, prepare_model, quantize_model
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.ranges.calibrate import RangeSource, SampleRanges
@@ -81,6 +82,7 @@ class BuildState:
     """A build under way: the values so far, each made by the function of ``flow`` that its stage is called like."""
 
     folder: BuildFolder
+    written: Model
     model: Model  # of one frame
     inputs: tuple[Value, ...]  # of the model as written
     batch: int  # frames of a sample
@@ -120,7 +122,8 @@ class BuildState:
     def read(self) -> None:
         self.recorder.record(asked=describe_build_request(self.options))
         model = flow.read(self.options.model, self.options.reading)
-        self.model, self.batch, self.inputs = model.frame.model, model.frame.batch, model.frame_inputs
+        self.written, self.model, self.batch = model, model.frame.model, model.frame.batch
+        self.inputs = model.frame_inputs
         self.given = input_data(self.options.inputs, self.options.calibration, model, self.options.resize)
         self.warn(self.given.notes)
         self.recorder.status(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
@@ -165,7 +168,15 @@ class BuildState:
         tensors = compared.fidelity.tensors if compared.fidelity else {}
         self.sqnr = {name: likeness.sqnr_db for name, likeness in tensors.items()}
         recorder.set_links(reference_golden=proof_chain.reference_golden(compared.agreement))
+        self._ask_onnxruntime(compared.frames)
         recorder.status(f"{fact}; {compared.agreement}")
+
+    def _ask_onnxruntime(self, frames: Sequence[Mapping[str, np.ndarray]]) -> None:
+        """Compare the model as it is read with the model as onnxruntime runs it, where that is installed."""
+        witness = compare_with_onnxruntime(self.options.model, self.written, frames, self.batch)
+        self.recorder.set_links(model_reference=proof_chain.model_reference(witness))
+        if witness.wrong:
+            self.warn([stage_messages.witness_warning(witness.difference)])
 
     def _calibration_data(self, prepared: PreparedModel) -> tuple[Mapping[str, np.ndarray] | None, ScaleOrigin]:
         """Return the samples that ranges are learned from, by graph input, (samples, *shape), and their origin.

@@ -2,7 +2,8 @@
 
     model ─1─ reference ─2─ golden ─3─ circuit ─4─ netlist of the chip ─5─ bitstream
 
-The first link is tested with ONNX's own cases, not in a build. Each of the others is proven, failed or left out.
+The operators of the first link are tested with ONNX's own cases, once for all models; where onnxruntime is installed,
+it is the witness of each build. Each of the others is proven, failed or left out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # a report is read without what proves
     from onnx_hw.prove.circuit.gate_level import GateLevel
     from onnx_hw.prove.circuit.prove import Proof
     from onnx_hw.prove.model.golden_vs_reference import Agreement
+    from onnx_hw.prove.model.onnxruntime_witness import Witness
 
 PROVEN, FAILED, LEFT_OUT = "proven", "failed", "left out"
 NOT_REACHED = "the build did not come this far"
@@ -42,8 +44,11 @@ class ChainLink:
 
 @dataclass(frozen=True)
 class ChainLinks:
-    """Links 2 to 5 of the chain model, reference, golden, circuit, netlist of the chip, bitstream."""
+    """Links of the chain model, reference, golden, circuit, netlist of the chip, bitstream."""
 
+    model_reference: Annotated[ChainLink, "1: the ONNX operators in numpy, and onnxruntime where it is installed"] = (
+        ChainLink()
+    )
     reference_golden: Annotated[ChainLink, "2: the ONNX operators and the integer network, in numpy"] = ChainLink()
     golden_circuit: Annotated[ChainLink, "3: the integer network and the simulated circuit, values and cycles"] = (
         ChainLink()
@@ -55,7 +60,7 @@ class ChainLinks:
 
     @property
     def numbered(self) -> dict[int, ChainLink]:
-        """The links by their number in the chain."""
+        """The links from the second on, by their number in the chain; the first needs a witness to be installed."""
         every = self.reference_golden, self.golden_circuit, self.circuit_netlist, self.netlist_bitstream
         return dict(enumerate(every, 2))
 
@@ -88,6 +93,22 @@ def failure(stage: str, error: UserError | None) -> Failure:
 def _fault(problem: Problem) -> ChainFault:
     last_words = problem.last_words if isinstance(problem, ToolProblem) else ()
     return ChainFault(problem.code, problem.message, problem.where, problem.hint, last_words)
+
+
+def model_reference(witness: Witness) -> ChainLink:
+    """Return link 1: the model as it is read against the model as onnxruntime runs it."""
+    if witness.obstacle:
+        return ChainLink(compared=f"the model was not compared with onnxruntime: {witness.obstacle}")
+    turned = f"; {witness.rounded:,} integers rounded the other way" if witness.rounded else ""
+    return ChainLink(
+        FAILED if witness.wrong else PROVEN,
+        f"{witness.tensors} tensors, the outputs and the results of quantizers, with onnxruntime{turned}",
+        witness.frames,
+        1,
+        witness.values,
+        wrong=witness.wrong,
+        difference=witness.difference,
+    )
 
 
 def reference_golden(agreement: Agreement) -> ChainLink:
@@ -210,3 +231,11 @@ def in_short(links: ChainLinks) -> str:
     several = "s" if len(groups[0][0]) > 1 else ""
     states = ", ".join(f"{listed(numbers)} {state}" for numbers, state in groups)
     return f"link{several} {states}"
+
+
+def witness_in_short(links: ChainLinks) -> str:
+    """Return a summary of link 1, such as ``onnxruntime computes the same: ...``."""
+    link = links.model_reference
+    if link.state == PROVEN:
+        return f"onnxruntime computes the same for the model: {link.values:,} values in {link.frames} frames"
+    return f"link 1 is broken: {link.difference}" if link.state == FAILED else link.compared

@@ -23,7 +23,7 @@ from onnx_hw.report.core_table import CellFormat, core_table, terminal_columns
 from onnx_hw.report.fact import Fact
 from onnx_hw.report.follow_up_commands import program_options
 from onnx_hw.report.model import DesignSection, FloatModel, Report, Serial, Synthesis
-from onnx_hw.report.proof_chain import LEFT_OUT, in_short
+from onnx_hw.report.proof_chain import LEFT_OUT, NOT_REACHED, in_short, witness_in_short
 from onnx_hw.report.utilization import usage
 from onnx_hw_boards.verilog_board import NO_CHIP
 
@@ -62,6 +62,8 @@ def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
     facts: list[Fact] = []
     if report.links.reference_golden.state != LEFT_OUT:
         facts.append(Fact("proof", Text(in_short(report.links))))
+        if report.links.model_reference.compared != NOT_REACHED:
+            facts.append(Fact("witness", Text(printable(witness_in_short(report.links)))))
     if report.accuracy is not None:
         facts.append(accuracy(report.accuracy))
     if report.reference is not None and report.reference.float_model is not None:

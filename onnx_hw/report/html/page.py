@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -13,7 +13,7 @@ from onnx_hw.report.core_table import core_table, page_columns
 from onnx_hw.report.follow_up_commands import follow_up_commands
 from onnx_hw.report.html.dataflow_graph import dataflow_graph
 from onnx_hw.report.model import DesignSection, Report, Synthesis
-from onnx_hw.report.proof_chain import FAILED, PROVEN, ChainFault, ChainLink, listed
+from onnx_hw.report.proof_chain import FAILED, LEFT_OUT, PROVEN, ChainFault, ChainLink, listed
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.report.utilization import usage
 
@@ -83,8 +83,9 @@ def verdict(report: Report) -> Verdict:
     if failure is not None:
         ended = "failed" if failure.faults else "was interrupted"
         return Verdict("bad", ended, f"The build {ended} in the stage {failure.stage}", failure.faults)
-    if FAILED in states:
-        return Verdict("bad", FAILED, f"Link {states.index(FAILED) + 2} of the chain is broken")
+    if FAILED in (links.model_reference.state, *states):
+        broken = 1 if links.model_reference.state == FAILED else states.index(FAILED) + 2
+        return Verdict("bad", FAILED, f"Link {broken} of the chain is broken")
     if synthesis is not None and synthesis.timing_met is False:
         sentence = f"The circuit reaches {synthesis.fmax_mhz:.1f} MHz, not {synthesis.target_mhz:g} MHz"
         return Verdict("bad", "clock missed", sentence, _slowest_path(synthesis))
@@ -106,7 +107,9 @@ def _slowest_path(synthesis: Synthesis) -> tuple[ChainFault, ...]:
 
 def _chain(report: Report) -> list[dict[str, Any]]:
     links = report.links
-    first = ChainLink("tested", TESTED)
+    witness = links.model_reference
+    compared = TESTED if witness == ChainLink() else f"{TESTED}; {witness.compared}"
+    first = replace(witness, state="tested" if witness.state == LEFT_OUT else witness.state, compared=compared)
     each = (first, *links.numbered.values())
     return [
         {"number": number, "title": title, "counts": _counts(link), **asdict(link)}
