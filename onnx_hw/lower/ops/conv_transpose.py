@@ -84,7 +84,7 @@ class Phases:
 
 @lowers("ConvTranspose")
 def conv_transpose(builder: Builder, node: Node) -> None:
-    """Accept quantized data and constant weights, in 1-D and 2-D, with dilations of 1."""
+    """Accept quantized data and constant weights, in 1-D and 2-D with dilations of 1, in 3-D of floats as a Conv."""
     real = dequantized(builder, node)
     weights = quantized_weights(builder, node, 1)
     group = int(node.attributes.get("group", 1))

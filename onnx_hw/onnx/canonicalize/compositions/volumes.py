@@ -40,6 +40,38 @@ def conv(composer: Composer, node: Node) -> str:
     return composer.reshaped(image, (1, of_weights[0], depth, height, width))
 
 
+@composed("ConvTranspose", meaning="", need=Need.ALWAYS)
+def conv_transpose(composer: Composer, node: Node) -> str:
+    """Compose a transposed convolution of a volume: a convolution of the volume with zeros between its elements."""
+    of_data, of_result = _volume(composer, node), composer.shape(node.outputs[0])
+    weights = composer.added.constants.get(node.inputs[1])
+    given = {
+        name: tuple(node.attributes.get(name, (default,) * 3)) for name, default in (("strides", 1), ("dilations", 1))
+    }
+    begin = tuple(node.attributes.get("pads", (0,) * 6))[:3]
+    composer.require(weights is not None and "output_shape" not in node.attributes)
+    composer.require(str(node.attributes.get("auto_pad", "NOTSET")) == "NOTSET")
+    assert weights is not None
+    group, kernel = int(node.attributes.get("group", 1)), weights.shape[2:]
+    reach = [apart * (size - 1) for apart, size in zip(given["dilations"], kernel, strict=True)]
+    lengths = [out + more for out, more in zip(of_result[2:], reach, strict=True)]
+    origin = np.full((1, of_data[1], *lengths), -1)
+    inner, sources = [], []
+    for size, length, stride, more, pad in zip(of_data[2:], lengths, given["strides"], reach, begin, strict=True):
+        places = np.arange(size) * stride + more - pad
+        kept = (places >= 0) & (places < length)
+        inner.append(places[kept])
+        sources.append(np.flatnonzero(kept))
+    numbers = np.arange(prod(of_data)).reshape(of_data)
+    channels = np.arange(of_data[1])
+    origin[np.ix_([0], channels, *inner)] = numbers[np.ix_([0], channels, *sources)]
+    turned = weights.reshape(group, -1, *weights.shape[1:])[..., ::-1, ::-1, ::-1].swapaxes(1, 2)
+    stored = composer.constant(turned.reshape(of_result[1], -1, *kernel))
+    stuffed = composer.gathered([node.inputs[0]], origin)
+    operands = [stuffed, stored, *node.inputs[2:]]
+    return composer.add("Conv", *operands, version=11, group=group, dilations=given["dilations"], kernel_shape=kernel)
+
+
 @composed("MaxPool", meaning="")
 def max_pool(composer: Composer, node: Node) -> str:
     """Compose the maxima of a volume: those of its slices, then along the depth."""
@@ -63,12 +95,12 @@ def max_pool(composer: Composer, node: Node) -> str:
 def average_pool(composer: Composer, node: Node) -> str:
     """Compose the means of a volume: the rows under a window stand on top of each other in an image.
 
-    All windows must have equally many elements.
+    A mean counts pads; where windows have fewer elements, a division of their sums for each place follows.
     """
     of_data = _volume(composer, node)
     window = _window(composer, node, node.attributes["kernel_shape"])
     includes = bool(node.attributes.get("count_include_pad", 0))
-    composer.require(bool((window.counts(of_data[2:], include_pads=includes) == prod(window.kernel)).all()))
+    counts = np.broadcast_to(window.counts(of_data[2:], include_pads=includes), window.output)
     places = _places(of_data, window, _reach(window))
     deep, high = (
         np.arange(out)[:, None] * stride + np.arange(size) * apart
@@ -81,6 +113,9 @@ def average_pool(composer: Composer, node: Node) -> str:
     image = composer.gathered([node.inputs[0]], under.reshape(1, of_data[1], -1, places.shape[-1]))
     means = composer.add("AveragePool", image, version=19, kernel_shape=(rows, window.kernel[2]),
                          strides=(rows, window.strides[2]), dilations=(1, window.dilations[2]))  # fmt: skip
+    if (counts != prod(window.kernel)).any():
+        sums = composer.add("Mul", means, composer.constant(float(prod(window.kernel))))
+        means = composer.add("Div", sums, composer.constant(counts.reshape(1, 1, -1, counts.shape[2])))
     return composer.reshaped(means, (1, of_data[1], *window.output))
 
 

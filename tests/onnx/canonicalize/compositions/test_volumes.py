@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from onnx_hw import flow
 from onnx_hw.ir import golden
-from onnx_hw.messages.errors import UserError
 from support.onnx_oracle import assert_agrees, assert_circuit_agrees, by_onnxruntime, random_frames, write
 from support.qdq_models import Sketch
 
@@ -51,6 +50,7 @@ def test_conv(
         ("MaxPool", {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2], "ceil_mode": 1}, [3, 5, 3]),
         ("AveragePool", {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2]}, [4, 4, 2]),
         ("AveragePool", {"kernel_shape": [2, 3, 2], "pads": [1] * 6, "count_include_pad": 1}, [3, 3, 4]),
+        ("AveragePool", {"kernel_shape": [3, 2, 2], "pads": [1] * 6}, [3, 3, 3]),  # windows of 2 to 12 elements
         ("GlobalAveragePool", {}, [2, 3, 4]),
         ("GlobalMaxPool", {}, [2, 3, 4]),
     ],
@@ -84,9 +84,24 @@ def test_of_a_float_model(tmp_path: Path) -> None:
     assert 10 * np.log10((wanted**2).sum() / (error**2).sum()) > 30
 
 
-def test_means_of_windows_with_different_counts_are_refused(tmp_path: Path) -> None:
-    s = Sketch(opset=17)
-    y = integers_between(s, "AveragePool", kernel_shape=[2, 2, 2], pads=[1] * 6)
-    path = write(s, tmp_path / "m.onnx", {"x": [1, 1, 3, 3, 3]}, y)
-    with pytest.raises(UserError, match="AveragePool"):
-        flow.quantize(flow.read(path))
+@pytest.mark.parametrize(
+    ("kernel", "attributes"),
+    [
+        ([2, 2, 2], {"strides": [2, 2, 2]}),
+        ([3, 2, 3], {"strides": [1, 2, 3], "pads": [1, 0, 2, 0, 1, 1], "output_padding": [0, 1, 0]}),
+        ([2, 3, 1], {"dilations": [2, 1, 1], "group": 2, "pads": [0, 3, 0, 0, 0, 0]}),  # more pads than the kernel
+    ],
+)
+def test_transposed_convolutions(kernel: list[int], attributes: dict[str, Any], tmp_path: Path) -> None:
+    s, random = Sketch(opset=17), np.random.default_rng(1)
+    weights = s.constant(random.normal(0, 0.4, (4, 3, *kernel)).astype(np.float32))
+    bias = s.constant(random.normal(0, 0.3, 3 * attributes.get("group", 1)).astype(np.float32))
+    y = s.node("ConvTranspose", "x", weights, bias, **attributes)
+    model = flow.read(write(s, tmp_path / "m.onnx", {"x": [1, 4, 2, 3, 2]}, y))
+    frames = random_frames(model, 24)
+    wanted = by_onnxruntime(tmp_path / "m.onnx", frames)[y]
+    network = flow.quantize(model, frames)
+    error = golden.run(network, frames)[y] - wanted
+    assert 10 * np.log10((wanted**2).sum() / (error**2).sum()) > 35
+    if "group" in attributes:
+        assert_circuit_agrees(network)
