@@ -29,7 +29,6 @@ LONGEST = 450  # lines: what can be read in one sitting; one subject is not cut 
 MEDIAN = 130
 FILES_IN_A_FOLDER = 30
 
-
 FLOORS = (
     ("api",),
     ("cli",),
@@ -340,6 +339,7 @@ LISTS_OF_OPERATORS = {
     "onnx_hw.onnx.evaluate.unroll_control_flow": "a function for each operator that can be unrolled",
     "onnx_hw.onnx.check.signatures": "what ONNX says to use instead of withdrawn operators",
     "onnx_hw.onnx.check.subgraphs": "a function for each operator whose subgraphs have rules",
+    "onnx_hw.onnx.load.stream_rules": "a function for each operator that becomes another one hop by hop",
     "onnx_hw.lower.host_dequantize": "the nodes that it writes",
     "onnx_hw.lower.quantizers": "a function for each quantizer that says what its parameters mean",
     "onnx_hw.onnx.check.types": "types that ONNX's text states, checked before any function of ours is asked",

@@ -66,6 +66,7 @@ def build(
     store: str | os.PathLike[str] | None = None,
     cut_at: str | Sequence[str] = (),
     state: Mapping[str, str] | None = None,
+    streaming: bool = False,
     dimensions: Mapping[str, int] | None = None,
     strict: bool = False,
     lenient: bool = False,
@@ -114,6 +115,8 @@ def build(
             hold several names, with commas between them.
         state: outputs by input: what such an output holds in a frame is the input of the next frame, and both are no
             longer given and returned. The first frame gets zeros, or the number behind ``=`` in ``{"h": "hn=0.5"}``.
+        streaming: whether the network of a whole sequence becomes one that takes a hop of it per sample; the samples
+            are then hops in their order.
         dimensions: sizes for symbolic dimensions, by name.
         strict: refuse what the ONNX specification only advises against.
         lenient: accept faults of known exporters.
@@ -129,7 +132,7 @@ def build(
             came; a program that is missing or fails is a ``UserError``, too, and so is a clock or a rate that was
             asked for and is missed.
     """
-    reading = read_options(cut_at, dimensions, state, strict=strict, lenient=lenient, newer=newer)
+    reading = read_options(cut_at, dimensions, state, streaming=streaming, strict=strict, lenient=lenient, newer=newer)
     quantizing = quantize_options(bits, precision, sqnr, accuracy_loss, output_kind)
     if isinstance(model, QuantizedModel):
         _refuse_twice(quantizing, reading, calibration, example_inputs)

@@ -40,6 +40,7 @@ def quantize(
     example_inputs: Any = None,
     cut_at: str | Sequence[str] = (),
     state: Mapping[str, str] | None = None,
+    streaming: bool = False,
     dimensions: Mapping[str, int] | None = None,
     strict: bool = False,
     lenient: bool = False,
@@ -67,6 +68,8 @@ def quantize(
             hold several names, with commas between them.
         state: outputs by input: what such an output holds in a frame is the input of the next frame, and both are no
             longer given and returned. The first frame gets zeros, or the number behind ``=`` in ``{"h": "hn=0.5"}``.
+        streaming: whether the network of a whole sequence becomes one that takes a hop of it per sample; the samples
+            are then hops in their order.
         dimensions: sizes for symbolic dimensions, by name.
         strict: refuse what the ONNX specification only advises against.
         lenient: accept faults of known exporters.
@@ -75,7 +78,7 @@ def quantize(
     Raises:
         UserError: everything that is wrong with the model, the samples or the options.
     """
-    reading = read_options(cut_at, dimensions, state, strict=strict, lenient=lenient, newer=newer)
+    reading = read_options(cut_at, dimensions, state, streaming=streaming, strict=strict, lenient=lenient, newer=newer)
     quantizing = quantize_options(bits, precision, sqnr, accuracy_loss, output_kind)
     scheme = scheme_from_options(quantizing)
     source = model_source(model, example_inputs)

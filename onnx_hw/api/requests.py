@@ -24,6 +24,7 @@ def read_options(
     dimensions: Mapping[str, int] | None,
     state: Mapping[str, str] | None,
     *,
+    streaming: bool,
     strict: bool,
     lenient: bool,
     newer: bool,
@@ -34,7 +35,7 @@ def read_options(
         cut_at: names of tensors, or one text of names with commas between them.
         dimensions: sizes by dimension name; None for none.
         state: name of an output by that of the input that it becomes in the next frame; None for none.
-        strict, lenient, newer: as in ``ReadOptions``.
+        streaming, strict, lenient, newer: as in ``ReadOptions``.
 
     Raises:
         UserError: a name is not a text.
@@ -49,7 +50,13 @@ def read_options(
         raise user_error("argument", message, where="state", hint='state={"h": "hn"}, or {"h": "hn=0.5"}')
     pairs = tuple(f"{entering}:{leaving}" for entering, leaving in kept.items())
     return ReadOptions(
-        dimensions=dimensions or {}, strict=strict, lenient=lenient, newer=newer, cut_at=names, state=pairs
+        dimensions=dimensions or {},
+        strict=strict,
+        lenient=lenient,
+        newer=newer,
+        cut_at=names,
+        state=pairs,
+        streaming=streaming,
     )
 
 

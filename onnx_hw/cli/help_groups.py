@@ -27,6 +27,7 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "--onnx-only",
         "--cut-at",
         "--state",
+        "--streaming",
         "--dim",
         "--strict",
         "--lenient",

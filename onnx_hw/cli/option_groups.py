@@ -84,6 +84,8 @@ READING = gathered(
         help="Set a symbolic dimension; may be given several times."),
     click.option("--state", multiple=True, metavar="INPUT:OUTPUT[=N]",
         help="Keep a state: a frame's OUTPUT is the next frame's INPUT, at first N (0). May be given several times."),
+    click.option("--streaming", is_flag=True,
+        help="Make the network of a whole sequence one that takes a hop of it per frame."),
     click.option("--strict", is_flag=True,
         help="Also refuse models that ignore a recommendation of the specification."),
     click.option("--lenient", is_flag=True, help="Accept faults of known exporters."),

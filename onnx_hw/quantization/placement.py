@@ -215,6 +215,7 @@ class _Choice:
         stored = [node for node in graph.nodes if _is_stored_constant(node, graph.constants)]
         self.constants = {**graph.constants, **evaluate(graph, {}, [node.outputs[0] for node in stored])}
         self.outputs = {value.name for value in graph.outputs}
+        self.pairs = model.states
         self.states = delayed_values(nodes)
         self.readers = readers_of(nodes)
         self.values = graph.values
@@ -237,15 +238,15 @@ class _Choice:
         for node in nodes:
             self._visit(node)
 
-    @staticmethod
-    def _before(nodes: Sequence[Node], chosen: Callable[[Node], bool]) -> set[str]:
-        """Return the values that a chosen node depends on, over steps of time, too."""
+    def _before(self, nodes: Sequence[Node], chosen: Callable[[Node], bool]) -> set[str]:
+        """Return the values that a chosen node depends on, over steps of time and over frames, too."""
         dependencies: set[str] = set()
         while True:
             for node in reversed(nodes):
                 if chosen(node) or any(name in dependencies for name in node.outputs):
                     dependencies.update(node.inputs)
             states = delayed_values(node for node in nodes if not dependencies.isdisjoint(node.outputs))
+            states |= {pair.output for pair in self.pairs if pair.input in dependencies}
             if states <= dependencies:
                 return dependencies
             dependencies |= states

@@ -45,7 +45,7 @@ def tie_states(model: Model, *, adopt: bool) -> tuple[Model, tuple[KeptIntegers,
     outputs = []
     for value in model.graph.outputs:
         tied = tying.outputs.get(value.name)
-        if tied is None or len(model.graph.outputs) == len(model.states):
+        if tied in (None, value.name) or len(model.graph.outputs) == len(model.states):
             outputs.append(value)  # a model without other outputs keeps those
         if tied is not None and tied != value.name:
             outputs.append(replace(value, name=tied))

@@ -37,7 +37,7 @@ FLAGS = {
 }
 """Options without a value, by the field that differs from its default where they are given."""
 
-READING_FLAGS = ("strict", "lenient", "newer")
+READING_FLAGS = ("streaming", "strict", "lenient", "newer")
 QUANTIZING = {
     "output": "--output-kind",
     "precision": "--precision",

@@ -71,6 +71,7 @@ class ReadOptions:
         cut_at: tensors that become the outputs: what they do not need is left out. Empty for the whole model.
         state: ``INPUT:OUTPUT`` of each state that is kept from frame to frame, with ``=NUMBER`` behind it where the
             input is not 0 in the first frame.
+        streaming: the model of a whole sequence becomes that of a hop of it, with buffers as states.
     """
 
     dimensions: Mapping[str, int] = field(default_factory=dict)
@@ -79,6 +80,7 @@ class ReadOptions:
     newer: bool = False
     cut_at: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
+    streaming: bool = False
 
 
 class OutputKind(StrEnum):

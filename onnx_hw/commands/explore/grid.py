@@ -137,6 +137,7 @@ def command(model: Path, asked: BuildOptions, choice: Choice) -> str:
         words += ["--precision", str(quantizing.precision)]
     flags = {
         "--random-calibration": asked.random_calibration,
+        "--streaming": reading.streaming,
         "--strict": reading.strict,
         "--lenient": reading.lenient,
         "--newer": reading.newer,

@@ -15,6 +15,7 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.cut_model import cut_model
 from onnx_hw.onnx.load.pair_states import pair_states, state_proposals
 from onnx_hw.onnx.load.read import examine
+from onnx_hw.onnx.load.stream_model import stream_model
 from onnx_hw.onnx.parse.diagnostics import STAGES, Findings
 
 COSMETIC_WARNINGS = frozenset(("model-domain", "name-not-identifier", "dimension-not-identifier"))
@@ -69,12 +70,13 @@ def check(
     dimensions: Mapping[str, int] | None = None,
     cut_at: Sequence[str] = (),
     state: Sequence[str] = (),
+    streaming: bool = False,
 ) -> CheckReport:
     """Check a file. The arguments are those of ``read``.
 
     Raises:
-        UserError: stage ``arguments``; ``dimensions``, ``cut_at`` or ``state`` do not fit the model. Faults of the file
-            are in the report.
+        UserError: stage ``arguments``; ``dimensions``, ``cut_at``, ``state`` or ``streaming`` do not fit the model.
+            Faults of the file are in the report.
     """
     path = Path(path)
     findings = Findings(strict, lenient, newer)
@@ -85,6 +87,7 @@ def check(
         findings.problems.extend(error.problems)
     if model is not None and not findings.problems:
         model = pair_states(cut_model(bind_dimensions(model, dimensions or {}), cut_at), state)
+        model = stream_model(model).model if streaming else model
         findings.notes.extend([*model.notes[len(findings.notes) :], *state_proposals(model)])
         check_capability(model, findings)
     problems = tuple(sorted(findings.problems, key=lambda problem: STAGES.index(problem.stage)))

@@ -25,6 +25,7 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.build_model import build_model
 from onnx_hw.onnx.load.cut_model import cut_model
 from onnx_hw.onnx.load.pair_states import pair_states
+from onnx_hw.onnx.load.stream_model import stream_model
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.external_data import SideFiles
 from onnx_hw.onnx.parse.parse import parse_file
@@ -42,6 +43,7 @@ def read(
     dimensions: Mapping[str, int] | None = None,
     cut_at: Sequence[str] = (),
     state: Sequence[str] = (),
+    streaming: bool = False,
 ) -> Model:
     """Read the model in an ONNX file.
 
@@ -53,6 +55,7 @@ def read(
         dimensions: sizes for dimension variables, by name.
         cut_at: tensors that become the outputs; what they do not need is left out. Empty for the whole model.
         state: ``INPUT:OUTPUT`` of each state that is kept from frame to frame; see ``pair_states``.
+        streaming: whether the model of a whole sequence becomes that of a hop; see ``stream_model``.
 
     Raises:
         UserError: everything that is wrong with the file, at once; ``Problem.stage`` is ``parse``, ``validate``,
@@ -62,7 +65,8 @@ def read(
     model = examine(Path(path), findings)
     findings.raise_problems()
     assert model is not None, "a file without a problem gives a model"
-    return pair_states(cut_model(bind_dimensions(model, dimensions or {}), cut_at), state)
+    paired = pair_states(cut_model(bind_dimensions(model, dimensions or {}), cut_at), state)
+    return stream_model(paired).model if streaming else paired
 
 
 def examine(path: Path, findings: Findings) -> Model | None:
