@@ -33,7 +33,7 @@ from onnx_hw.quantization.mixed_precision.search import WIDTHS, ChosenWidths, Wi
 from onnx_hw.quantization.mixed_precision.sensitivity import measure_noise
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import TensorLoss, loss_by_tensor
 from onnx_hw.quantization.mixed_precision.widen import WIDER, widen_tensors
-from onnx_hw.quantization.placement import choose_quantized_values, compared_values, wide_values
+from onnx_hw.quantization.placement import SUMMAND_BITS, choose_quantized_values, compared_values, wide_values
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.ranges.batched_run import Frame, pick_samples, sample_stride
 from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, RangeSource, SampleRanges
@@ -80,7 +80,8 @@ class QuantizedFloats:
     Attributes:
         model: the canonical QDQ model.
         floats: the float model that it approximates.
-        ranges: range of each value for which an MSE range was searched, by name.
+        ranges: range of each value for which an MSE range was searched, by name; none of values so fine that rounding
+            loses next to nothing.
         held: quantization error of each value on samples, by the names of ``floats``.
         widths: bit widths that a search for a goal found; None without a goal.
         tensor_losses: function that computes the loss of each tensor; empty where ``sequential_ptq`` was not used.
@@ -147,7 +148,8 @@ def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme =
     quantized = _inserted(equal, points, spans, head, scheme, chosen)
     lost = partial(loss_by_tensor, equal.graph, samples, terms, chosen, names)
     sources = exact_sources(quantized.graph, scheme.exact)
-    return QuantizedFloats(quantized, plain, chosen.ranges, held, widths, lost, sources)
+    searched = {name: span for name, span in chosen.ranges.items() if scheme.data_precision(name).bits < SUMMAND_BITS}
+    return QuantizedFloats(quantized, plain, searched, held, widths, lost, sources)
 
 
 def _widths(

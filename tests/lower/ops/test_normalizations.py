@@ -168,7 +168,6 @@ def test_images_agree_with_onnxruntime(name: str, tmp_path: Path) -> None:
         assert_circuit_agrees(network)
 
 
-@pytest.mark.filterwarnings("ignore:.*lose more to saturation")
 @pytest.mark.parametrize("seed", range(3))
 def test_tokens_of_different_sizes_keep_38_db(seed: int) -> None:
     """LayerNormalization behind a product, onto 8 bits, against the floats; the tokens' sizes differ by e^±1.2."""
