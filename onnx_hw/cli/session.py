@@ -52,6 +52,9 @@ class CommandLine(click.Group):
             code = int(ended or ExitCode.OK)
         except SystemExit as stopped:
             code = stopped.code if isinstance(stopped.code, int) else ExitCode.USAGE
+            if code == 128 + signal.SIGTERM:  # at SIGHUP there is no terminal any more
+                step = "" if session.next_step is None else session.next_step(ExitCode.INTERRUPTED)
+                session.terminal.note("ended by SIGTERM" + (f": {step}" if step else ""))
         except BaseException as error:
             ending = explain(error, session.folder)
             code = ending.exit_code

@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 import onnx
+import onnx_hw_boards
 from onnx import TensorProto
 from onnx_hw.cli.cli import main
 from onnx_hw.cli.terminal import Terminal
@@ -111,6 +112,7 @@ class Terminal_:
         self.started, self.mark = folder / "started", f"ONNX_HW_TEST={uuid.uuid4()}"
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         self.environment |= dict([self.mark.split("=")])
+        onnx_hw_boards.board("ecp5")  # the programs of a chip family are known with its first board
         for name in ("yosys", "verilator", "c++", "nextpnr-ecp5", "ecppack"):
             tool = tools.find(name)
             wrapper = folder / name
@@ -218,5 +220,6 @@ def test_what_was_ignored_at_the_start_stays_ignored(
     _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM, said
     assert "Traceback" not in said
+    assert said.splitlines()[-1].startswith("ended by SIGTERM: what is done is kept"), said
     terminal.assert_alone()
     assert_tidy(out)
