@@ -1,7 +1,8 @@
 """C header of a build for a microcontroller: ``python -m onnx_hw_link.c_header BUILD > digits.h``.
 
 It is used with ``c/onnx_hw_link.h``, and holds the digest, the sizes, and for every stream a function that writes a
-frame, from floats where the host quantizes, or one that reads results.
+frame, from floats where the host quantizes, or one that reads results; where these are numbers of classes with labels,
+one that returns the label of a number.
 """
 
 from __future__ import annotations
@@ -67,7 +68,33 @@ def c_header(model: HostModel) -> str:
             f"        values[k] = onnx_hw_link_get(results, {name}_{which}_at[k], {_bits(port)}, {int(port.signed)});",
             "}\n",
         ]
+        if "labels" in value:
+            parts += _labels(f"{name}_{which}", value["labels"], value["other_label"])
     return "\n".join([*parts, "#endif"]) + "\n"
+
+
+def _labels(name: str, labels: list[Any], other: Any) -> Iterator[str]:
+    """Yield a function from the number of a class to its label, a text or an integer."""
+    texts = isinstance(other, str)
+    kind, constant, written = (
+        ("const char *", "const char *const ", _text) if texts else ("int64_t ", "const int64_t ", _integer)
+    )
+    yield f"/* The label of a class, of its number as `{name}` has it. */"
+    yield f"static {kind}{name}_label(int32_t number) {{"
+    yield f"    static {constant}labels[{len(labels)}] = {{{', '.join(map(written, labels))}}};"
+    yield f"    return number >= 0 && number < {len(labels)} ? labels[number] : {written(other)};"
+    yield "}\n"
+
+
+def _text(text: str) -> str:
+    """Return the literal in C of a text, in UTF-8; all but letters, digits and spaces are written as octal numbers."""
+    plain = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-.,:"
+    return '"' + "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in text.encode()) + '"'
+
+
+def _integer(number: int) -> str:
+    """Return the literal in C of an integer of 64 bits; the least one is no literal."""
+    return "INT64_MIN" if number == -(1 << 63) else f"{number}LL"
 
 
 def _bits(port: LinkPort) -> int:

@@ -13,6 +13,7 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node
+from onnx_hw.onnx.operators.classical_labels import UNKNOWN
 from onnx_hw.ops.stream_order import UNUSED
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw_boards.linked_board import LinkedBoard
@@ -62,6 +63,7 @@ def host_model(design: Design, link: Link, baud: int, kind: str = DEFAULT_LINK, 
                 "places": places.tolist(),
                 "shape": list(boundary.onnx_shape),
                 "dtype": str(boundary.onnx_dtype),
+                **_labels_of(network, boundary.onnx_name),
             }
         )
     data = {
@@ -118,6 +120,29 @@ def _on_the_host(network: Network) -> dict[str, Any]:
             for name, array in arrays.items():
                 constants[name] = {"dtype": str(array.dtype), "shape": array.shape, "data": array.reshape(-1).tolist()}
     return {**steps, "constants": constants, "elsewhere": elsewhere}
+
+
+_SAME_NUMBERS = frozenset({"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"})
+"""Operators of the host behind which integers are the same ones."""
+
+
+def _labels_of(network: Network, value: str) -> dict[str, Any]:
+    """Return the labels that the host gives to the numbers 0, 1, ... of a value, and that of any other number; empty
+    without labels.
+    """
+    names = {value}
+    for node in network.tail.graph.nodes if network.tail is not None else ():
+        if names.isdisjoint(node.inputs[:1]):
+            continue
+        if node.op_type in _SAME_NUMBERS:
+            names.add(node.outputs[0])
+        given = node.attributes
+        labels = given.get("values_strings") or given.get("values_int64s")
+        if node.op_type == "LabelEncoder" and labels and given.get("keys_int64s") == tuple(range(len(labels))):
+            texts = "values_strings" in given
+            other = given.get("default_string", UNKNOWN) if texts else given.get("default_int64", -1)
+            return {"labels": list(labels), "other_label": other}
+    return {}
 
 
 _UNKNOWN = frozenset({"block_size", "output_dtype", "precision", "saturate"})

@@ -84,6 +84,32 @@ def test_frames_and_results_are_the_driver_s(tmp_path: Path, capsys: pytest.Capt
     assert list(y) == host.leaving(results.tobytes(), values)["y"].reshape(-1).tolist()
 
 
+def test_labels_of_classes(tmp_path: Path) -> None:
+    """A label per number, as a text or an integer, and that of any other number."""
+    texts, integers = ["ant", 'a "b"\\n??/', "Käse\n7", ""], [-(1 << 63), (1 << 63) - 1, 7]
+    data = model()
+    data["head"][0] = {**HEAD[1], "inputs": ["x", "scale", "zero"]}
+    (value,) = data["values_out"]
+    data["values_out"] = [
+        {**value, "value": "t", "labels": texts, "other_label": "_Unused"},
+        {**value, "value": "i", "labels": integers, "other_label": -1},
+    ]
+    (tmp_path / "net.c").write_text(
+        c_header(HostModel.of(data)) + "const uint8_t *digest(void) { return my_net_digest; }\n"
+        "const char *text(int32_t n) { return my_net_t_label(n); }\n"
+        "int64_t integer(int32_t n) { return my_net_i_label(n); }\n"
+    )
+    try:
+        options = ("-std=c99", "-fPIC", "-shared", "-Wno-unused-function", "-Wno-missing-prototypes")
+        compile_c("-x", "c", *options, "-o", "net.so", "net.c", "-lm", folder=tmp_path)
+    except tools.ToolMissing as missing:
+        pytest.skip(str(missing))
+    c = ctypes.CDLL(str(tmp_path / "net.so"))
+    c.text.restype, c.integer.restype = ctypes.c_char_p, ctypes.c_int64
+    assert [c.text(n).decode() for n in range(-1, 5)] == ["_Unused", *texts, "_Unused"]
+    assert [c.integer(n) for n in range(-1, 4)] == [-1, *integers, -1]
+
+
 WIDTHS = [(bits, signed) for bits in range(1, 17) for signed in (True, False)]
 
 

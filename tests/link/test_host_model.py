@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from onnx import TensorProto, helper
 from onnx_hw import flow
 from onnx_hw.assemble.elaborate import edge_names
 from onnx_hw.assemble.host_model_file import host_model
@@ -101,3 +103,25 @@ def test_integers_there_and_back(bits: int, signed: bool) -> None:
     assert frame == wanted.to_bytes(-(-at // 8), "little")
     back = out_of_turns(ports, turns, frame)
     assert np.array_equal(back[0], beats) and back[1].reshape(-1).tolist() == [5, 2]
+
+
+@pytest.mark.parametrize(
+    ("labels", "other"), [(["ant", "bee", "cat"], "_Unused"), ([7, 5, 9], -1), ([0, 1, 2], None)], ids=str
+)
+def test_labels_of_a_classifier(labels: list[str] | list[int], other: str | int | None, tmp_path: Path) -> None:
+    """What the host looks up behind the number of a class; a number that is its own label needs no list."""
+    generator, kind = np.random.default_rng(4), "strings" if isinstance(labels[0], str) else "ints"
+    classifier = helper.make_node(
+        "LinearClassifier", ["x"], ["label", "p"], domain="ai.onnx.ml", intercepts=[0.1, 0.0, -0.2],
+        coefficients=generator.uniform(-3, 3, 12).tolist(), **{f"classlabels_{kind}": labels},
+    )  # fmt: skip
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])
+    made = helper.make_tensor_value_info("label", TensorProto.STRING if kind == "strings" else TensorProto.INT64, [1])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    model = helper.make_model(helper.make_graph([classifier], "g", [given], [made]), opset_imports=opsets, ir_version=8)
+    path = tmp_path / "classifier.onnx"
+    path.write_bytes(model.SerializeToString())
+    network = flow.quantize(flow.read(path), generator.normal(0, 1, (40, 4)).astype(np.float32))
+    design = flow.schedule(network, multipliers=4)
+    (value,) = json.loads(host_model(design, link_of(design), 10**6))["values_out"]
+    assert (value.get("labels"), value.get("other_label")) == ((labels, other) if other is not None else (None, None))
