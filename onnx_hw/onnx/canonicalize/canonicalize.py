@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onnx_hw.messages.invariants import refuse
 from onnx_hw.onnx.canonicalize.blockwise_weights import merge_weight_blocks
 from onnx_hw.onnx.canonicalize.check_tensor_sizes import check_sizes
@@ -17,10 +19,15 @@ from onnx_hw.onnx.canonicalize.decompose_qoperators import decompose_qoperators
 from onnx_hw.onnx.canonicalize.integer_valued_weights import recover_integer_weights
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
 from onnx_hw.onnx.evaluate.fold_constants import drop_unneeded, fold
+from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.graph.verify_model import faults_of_folded, faults_of_typed
 from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.onnx.operators.facts import Effect
+
+CONSTANT_EFFECTS = frozenset((Effect.QUANTIZES, Effect.ADDS, Effect.BENDS))
+"""Effects of operators that are computed where all they read is constant, weights' integers included."""
 
 
 def canonicalize(model: Model) -> Model:
@@ -46,4 +53,24 @@ def canonicalize(model: Model) -> Model:
 
 def _folded(model: Model) -> Model:
     """Return a model with inferred types and folded constants; the weights' own integers stay."""
-    return fold(model, keep=lambda node: facts_of(node).effect in (Effect.DEQUANTIZES, Effect.SNAPS))
+    return _with_quantized_constants(
+        fold(model, keep=lambda node: facts_of(node).effect in (Effect.DEQUANTIZES, Effect.SNAPS))
+    )
+
+
+def _with_quantized_constants(model: Model) -> Model:
+    """Return a model in which sums and functions of dequantized constants, and integers made of these, are constants.
+
+    onnxruntime's quantizer writes such: it dequantizes a constant once and quantizes it again for another reader.
+    """
+    graph = model.graph
+    known, computed = set(graph.constants), list[str]()
+    for node in graph.nodes:
+        if names_read(node) <= known and names_read(node) and not facts_of(node).random:
+            known.update(name for name in node.outputs if name)
+            computed += node.outputs if facts_of(node).effect in CONSTANT_EFFECTS else ()
+    if not computed:
+        return model
+    arrays = evaluate(graph, {}, computed)
+    nodes = tuple(node for node in graph.nodes if arrays.keys().isdisjoint(node.outputs))
+    return drop_unneeded(replace(model, graph=replace(graph, nodes=nodes, constants={**graph.constants, **arrays})))
