@@ -18,6 +18,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator
 from onnx_hw_tools import tools
 from support import core_tests
+from support.made_once import made_once
 
 CORES: dict[str, tuple[Operator, Folding]] = core_tests.collect("NARROW_CORES")
 DEPTHS = {"register": 1, "lutram": 9, "block_ram": 50}
@@ -36,7 +37,12 @@ def joins(operator: Operator, folding: Folding) -> dict[str, set[str]]:
 @pytest.fixture(scope="module")
 def netlists(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     """Return all cores with all kinds of FIFO, flattened, by ``{core}_{kind}``."""
-    folder = tmp_path_factory.mktemp("netlists")
+    folder = made_once(tmp_path_factory, "narrow_netlists", write_netlists)
+    modules: Mapping[str, Any] = json.loads((folder / "netlists.json").read_text())["modules"]
+    return modules
+
+
+def write_netlists(folder: Path) -> None:
     read = []
     for core, (operator, folding) in CORES.items():
         for kind, depth in DEPTHS.items():
@@ -44,8 +50,6 @@ def netlists(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
             (folder / f"{core}_{kind}.il").write_text(rtlil.convert(component, name=f"{core}_{kind}", emit_src=False))
             read.append(f"read_rtlil {core}_{kind}.il")
     _yosys(folder, f"{'; '.join(read)}; setattr -mod -unset top *; proc; flatten; opt_clean; write_json netlists.json")
-    modules: Mapping[str, Any] = json.loads((folder / "netlists.json").read_text())["modules"]
-    return modules
 
 
 def _yosys(folder: Path, script: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
 from support import core_tests
 from support.hand_built_designs import unequal_branches
+from support.made_once import made_once
 
 DEEP_REACH = BITS_PER_ADDRESS_COPY
 """Number of bits in block RAMs that one net may steer: six pins."""
@@ -49,7 +51,12 @@ FLIP_FLOP = "module TRELLIS_FF(input CLK, LSR, DI, output Q); endmodule"
 @pytest.fixture(scope="module")
 def netlists(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     """Return all cores for a chip, flattened and merged."""
-    folder = tmp_path_factory.mktemp("netlists")
+    folder = made_once(tmp_path_factory, "wide_netlists", write_netlists)
+    modules: Mapping[str, Any] = json.loads((folder / "netlists.json").read_text())["modules"]
+    return modules
+
+
+def write_netlists(folder: Path) -> None:
     (folder / "cells.v").write_text(FLIP_FLOP)
     script = ["read_verilog -lib cells.v"]
     for core, (operator, folding) in CORES.items():
@@ -63,8 +70,6 @@ def netlists(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     script.append("setattr -mod -unset top *; proc; flatten; opt_clean; opt_merge; opt_clean; write_json netlists.json")
     yosys = tools.find("yosys")
     tools.run(yosys, ["-q", "-p", "; ".join(script)], cwd=folder, log=folder / "yosys.log")
-    modules: Mapping[str, Any] = json.loads((folder / "netlists.json").read_text())["modules"]
-    return modules
 
 
 def steered(netlist: Mapping[str, Any]) -> tuple[Counter[int], Counter[int], Counter[int]]:
