@@ -24,20 +24,26 @@ def batched() -> Any:
     return model
 
 
-@pytest.fixture(scope="module")
-def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[int, onnx_hw.Build]:
-    """Builds with a netlist, of the model for one image and of that for two; by the number of images."""
-    calibration = {1: IMAGES, BATCH: IMAGES.reshape(-1, BATCH, 1, 4, 4)}
-    return {
-        batch: onnx_hw.build(
-            model,
+class Builds(dict[int, onnx_hw.Build]):
+    """Builds with a netlist, made when asked for: of the model for one image and of that for two; by that number."""
+
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        self.factory = factory
+
+    def __missing__(self, batch: int) -> onnx_hw.Build:
+        self[batch] = onnx_hw.build(
+            tiny_float_model() if batch == 1 else batched(),
             board="icebreaker",
-            calibration={"image": calibration[batch]},
-            out=tmp_path_factory.mktemp("build"),
+            calibration={"image": IMAGES if batch == 1 else IMAGES.reshape(-1, batch, 1, 4, 4)},
+            out=self.factory.mktemp("build"),
             stop_after="assemble",
         )
-        for batch, model in ((1, tiny_float_model()), (BATCH, batched()))
-    }
+        return self[batch]
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[int, onnx_hw.Build]:
+    return Builds(tmp_path_factory)
 
 
 def test_outputs_are_those_of_the_integer_network(builds: dict[int, onnx_hw.Build]) -> None:
