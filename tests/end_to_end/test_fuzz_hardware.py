@@ -39,7 +39,7 @@ def test_mutants(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_more_mutants(tmp_path: Path) -> None:
     """Thousands of others: ``benchmarks/fuzz_models.py``."""
-    survive(tmp_path, range(1000, 1100))
+    survive(tmp_path, range(1000, 1040))
 
 
 def changed(kind: str) -> ModelProto:
