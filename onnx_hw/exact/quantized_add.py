@@ -28,6 +28,9 @@ from onnx_hw.exact.step_function import Steps, steps
 MAX_OPERAND_VALUES = 1 << 10
 """Greatest number of integers in the range of an operand: up to here the search takes a moment."""
 
+MAX_SUMS = 1 << 16
+"""Greatest number of sums that are compared at once: they stay in the cache."""
+
 LEVEL_STRIDE = 16
 """Distance of the levels tried first: most factors fail at one of them; only the others are tried at all levels."""
 
@@ -130,12 +133,16 @@ def separate(
 
 def _sums(rows: Steps, a: np.ndarray, j: int, k: int, levels: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
     """Return per level the least j·a + k·b of the pairs that reach it and the greatest of those that do not."""
-    base = (j * a)[:, np.newaxis]
-    none = np.iinfo(np.int64)
-    thresholds = rows.thresholds[:, levels]
-    above = np.where(thresholds <= rows.last, base + k * thresholds, none.max)
-    below = np.where(thresholds > rows.first, base + k * (thresholds - 1), none.min)
-    return above.min(axis=0), below.max(axis=0)
+    thresholds, none = rows.thresholds[:, levels], np.iinfo(np.int64)
+    above, below = (np.full(thresholds.shape[1], end) for end in (none.max, none.min))
+    count = max(1, MAX_SUMS // max(1, thresholds.shape[1]))
+    for start in range(0, len(a), count):
+        part, base = thresholds[start : start + count], (j * a[start : start + count])[:, np.newaxis]
+        reached = np.where(part <= rows.last, base + k * part, none.max)
+        missed = np.where(part > rows.first, base + k * (part - 1), none.min)
+        np.minimum(above, reached.min(axis=0), out=above)
+        np.maximum(below, missed.max(axis=0), out=below)
+    return above, below
 
 
 def _candidates(ratio: Fraction, most: int) -> list[tuple[int, int]]:
