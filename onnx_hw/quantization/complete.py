@@ -30,12 +30,15 @@ from onnx_hw.messages.invariants import refuse
 from onnx_hw.onnx.canonicalize.cast_to_float32 import cast_to_float32
 from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import names_read
+from onnx_hw.onnx.graph.loops import is_delay, loops_of
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.graph.verify_model import faults_of_folded
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.quantization.decisions import IntegerDecisions
 from onnx_hw.quantization.insert_qdq import insert_quantization
+from onnx_hw.quantization.loop_grids import loop_grids
+from onnx_hw.quantization.placement import choose_quantized_values
 from onnx_hw.quantization.ranges.calibrate import Range, RangeSource
 from onnx_hw.quantization.scheme import DEFAULT, MAX_BITS, Precision, Scheme
 
@@ -63,6 +66,10 @@ def complete_and_lower(
         return lower_prepared(model, exact), model, {}
     except UserError:
         floats = cast_to_float32(model)
+        if ranges is not None and any(map(is_delay, floats.graph.nodes)):
+            completed, described = _with_integers_in_loops(floats, ranges, scheme)
+            with suppress(UserError):
+                return lower_prepared(completed, exact), completed, described
         missing = find_missing_integers(floats)
         if missing.values and ranges is None:
             with suppress(UserError):
@@ -76,6 +83,30 @@ def complete_and_lower(
     chosen = {name: _describe(grids[name], spans[name]) for name in missing.values}
     chosen |= {name: f"{scheme.weight_precision(label).bits} bits" for label, name in missing.weights.items()}
     return lower_prepared(completed, exact), completed, chosen
+
+
+def _with_integers_in_loops(floats: Model, ranges: RangeSource, scheme: Scheme) -> tuple[Model, dict[str, str]]:
+    """Return a model whose recurrent layers get integers, as those of a float model do, and a description of these.
+
+    Args:
+        floats: model with quantizers before and behind layers that are left in floats.
+    """
+    graph = floats.graph
+    near: set[str] = set()  # values in loops, and those that loops read
+    for loop in loops_of(graph.nodes).values():
+        for node in loop.nodes:
+            near.update((*node.inputs, *node.outputs))
+    for node in reversed(graph.nodes):
+        if facts_of(node).effect not in (Effect.QUANTIZES, Effect.DEQUANTIZES) and not near.isdisjoint(node.outputs):
+            near.update(node.inputs)
+    known = {name for node in graph.nodes if facts_of(node).effect is Effect.DEQUANTIZES for name in node.outputs}
+    points = sorted((choose_quantized_values(floats, outputs=False) & near) - known)
+    spans = ranges(floats, points)
+    grids = loop_grids(graph, points, spans, scheme)
+    completed = insert_quantization(floats, points, spans, scheme=scheme, integers=IntegerDecisions(grids))
+    refuse("model", faults_of_folded(completed), "insert_quantization")
+    each = {name: grids.get(name) or scheme.data_precision(name).data_grid(spans[name]) for name in points}
+    return completed, {name: _describe(grid, spans[name]) for name, grid in each.items()}
 
 
 @dataclass(frozen=True)
