@@ -106,9 +106,7 @@ def calibrate(
     for frame in range(frame_count(frames)):
         given = one_frame(frames, frame)
         seen: list[str] = []  # values that are not finite
-        for name, array in given.items():
-            observe(name, array)
-        reference.run(model, given, observe=observe)
+        reference.run(model, given, observe=observe)  # the samples are observed, too, and once
     return ranges
 
 

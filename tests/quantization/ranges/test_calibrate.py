@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.add import Add
 from onnx_hw.quantization.post_training import quantize_float_model
-from onnx_hw.quantization.ranges.calibrate import calibrate
+from onnx_hw.quantization.ranges.calibrate import RangeMethod, calibrate
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from support.fixture_paths import EXAMPLES
 from support.fixture_paths import model as real_model
@@ -136,3 +137,16 @@ def test_a_sum_on_the_host_stays_float(tmp_path: Path) -> None:
     behind = [node.op_type for node in network.tail.graph.nodes]
     assert {"Softmax", "Sin", "Add"} < set(behind) and behind[-1] == "Add" and "DequantizeLinear" not in behind
     assert sqnr(outputs(model, frames), golden.run(network, frames)[y]) > 35
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)])
+def test_every_sample_counts(order: tuple[int, ...], tmp_path: Path) -> None:
+    """The least number, the greatest and the finest step are in different samples, in any order."""
+    sketch = Sketch()
+    path = sketch.write(tmp_path / "m.onnx", (1, 1, 1, 2), sketch.node("Neg", "x"))
+    frames = np.array([[[-7.0, 0.0]], [[0.25, 0.5]], [[1.0, 9.0]]], np.float32)[[*order]].reshape(3, 1, 1, 1, 2)
+    model = flow.read(path).frame.model
+    found = calibrate(model, {"x": frames})["x"]
+    assert (found.low, found.high, found.step) == (-7, 9, Fraction(1, 4))
+    mean = calibrate(model, {"x": frames}, method=RangeMethod.MEAN)["x"]
+    assert mean.low == pytest.approx((-7 + 0.25 + 1) / 3) and mean.high == pytest.approx((0 + 0.5 + 9) / 3)
