@@ -349,6 +349,7 @@ class BuildState:
         self.recorder.running.cached = made.cached
         self.recorder.status(stage_messages.bitstream_fact(place))
         self.recorder.record_file("bitstream", place.name)
+        self.recorder.record(bitstream_sha256=made.files[BITSTREAM])
         self.packed = made
 
     def unpack(self) -> None:

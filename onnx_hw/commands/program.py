@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -52,7 +53,8 @@ def programming(folder: Path, *, flash: bool = False, board: str | None = None) 
         board: file of the build's board, where that is the user's own.
 
     Raises:
-        UserError: there is no bitstream; no program is known for such a board, or only one for its flash.
+        UserError: there is no bitstream, or it is not the build's; no program is known for such a board, or only one
+            for its flash.
     """
     report = _report(folder)
     target = _board(report, board)
@@ -60,6 +62,9 @@ def programming(folder: Path, *, flash: bool = False, board: str | None = None) 
     bitstream = report.get("files", {}).get("bitstream")
     if bitstream is None or not (folder / bitstream).is_file():
         raise _refused("no-bitstream", "the build must have a bitstream", folder, "build it without --stop-after")
+    if (wanted := report.get("bitstream_sha256")) and _sha256(folder / bitstream) != wanted:
+        message = f"the bitstream must be that of the build; {bitstream} has changed since"
+        raise _refused("other-bitstream", message, folder, "build it again")
     arguments = loader.flash if flash else loader.memory
     if arguments is None:
         raise _refused(
@@ -69,6 +74,11 @@ def programming(folder: Path, *, flash: bool = False, board: str | None = None) 
             shlex.join(["onnx-hw", "program", str(folder), *([] if board is None else ["--board", board]), "--flash"]),
         )
     return Programming(target.name, (loader.program, *arguments, str(folder / bitstream)), folder, loader)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def run(wanted: Programming) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
 from onnx_hw.assemble.elaborate import to_linked_chip
 from onnx_hw.assemble.host_model_file import host_model, kind_of
-from onnx_hw.assemble.netlist import Netlist, bit_rate_of
+from onnx_hw.assemble.netlist import Netlist, bit_rate_of, netlist_of
 from onnx_hw.commands.reference_host import HostByReference
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, user_error
@@ -34,10 +35,13 @@ TIMEOUT = 120.0
 
 
 @contextmanager
-def simulated_board(design: Design, model: HostModel, folder: BuildFolder, progress: Progress) -> Iterator[str]:
-    """Yield the name of the port.
+def simulated_board(
+    design: Design, model: HostModel, folder: BuildFolder, progress: Progress, netlist: Netlist | None = None
+) -> Iterator[str]:
+    """Yield the name of the port. The chip has the digest of its netlist, whatever ``model`` says.
 
     Args:
+        netlist: of the chip; None to make it.
         model: what a host knows of the build.
         folder: where the simulator is compiled.
 
@@ -47,7 +51,9 @@ def simulated_board(design: Design, model: HostModel, folder: BuildFolder, progr
     link, clock_mhz = link_of_kind(model.link_kind, model.baud), model.link.clock_hz / 1e6
     with progress.stage(Stage.SIMULATE) as running:
         running.fact = "compiling"
-        rtlil = to_linked_chip(design, model.link, link, clock_mhz)
+        made = (netlist or netlist_of(design)).link
+        assert made is not None, "the model has a link"
+        rtlil = to_linked_chip(design, replace(model.link, digest=made.digest), link, clock_mhz)
         with link.simulated_port(rtlil, clock_mhz, folder.path / "simulation") as port:
             running.fact = f"the whole chip, bit by bit, at {port.path}"
             yield port.path
@@ -86,7 +92,7 @@ def on_simulated_board(
         model = HostByReference.with_(model, design.network)
     try:
         with (
-            simulated_board(design, model, folder, progress) as port,
+            simulated_board(design, model, folder, progress, netlist) as port,
             Device.of(model, port, timeout=TIMEOUT) as device,
         ):
             return stack_outputs(list(device.stream(Samples(frames, frame_count(frames)))))

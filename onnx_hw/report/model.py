@@ -384,6 +384,7 @@ class Report:
     warnings: Annotated[tuple[str, ...], "warnings that the user should act upon"] = ()
     cached: Annotated[tuple[str, ...], "stages whose result came from the store, made by an earlier identical run"] = ()
     digest: Annotated[str, "SHA-256 of everything the bitstream depends on; empty before assembly"] = ""
+    bitstream_sha256: Annotated[str, "SHA-256 of the bitstream; empty before packing"] = ""
     files: Annotated[Mapping[str, str], "files of the build: kind to path, relative to the report"] = field(
         default_factory=dict
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,15 @@ def test_outputs_are_those_of_the_integer_network(builds: dict[int, onnx_hw.Buil
     assert list(outputs) == ["probabilities"] and outputs["probabilities"].dtype == np.float32
     np.testing.assert_array_equal(outputs["probabilities"], wanted["probabilities"])
     assert outputs.labels is not None and outputs.labels.tolist() == [0, 1, 2]
+
+
+def test_the_simulated_chip_has_the_digest_of_its_netlist(builds: dict[int, onnx_hw.Build], tmp_path: Path) -> None:
+    """A ``model.json`` of another build is refused, as by a board."""
+    folder = shutil.copytree(builds[1].folder, tmp_path / "build")
+    model = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps({**model, "digest": "ab" * 16}))
+    with pytest.raises(onnx_hw.UserError, match="link-other-design"):
+        onnx_hw.infer(folder, IMAGES[:1], port="sim")
 
 
 def test_a_sample_of_several_frames(builds: dict[int, onnx_hw.Build], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import sys
@@ -194,3 +195,16 @@ def test_a_board_of_the_user_s_is_named_by_its_file() -> None:
     done = call("program", built("mine"), "--board", "mine.py", "--dry-run")
     assert done.stdout == "openFPGALoader -b icepi-zero -m out/digits.bit\n"
     assert "the build is for `ulx3s`, not for `mine`" in call("program", built("ulx3s"), "--board", "mine.py").stderr
+
+
+def test_a_bitstream_of_another_build_is_refused() -> None:
+    folder = built("icepi_zero")
+    report = json.loads((folder / "report.json").read_text())
+    report["bitstream_sha256"] = hashlib.sha256(b"bits").hexdigest()
+    (folder / "report.json").write_text(json.dumps(report))
+    assert call("program", folder, "--dry-run").exit_code == 0
+    (folder / "digits.bit").write_bytes(b"bats")
+    refused = call("program", folder, "--dry-run")
+    assert (
+        refused.exit_code == 1 and "error[other-bitstream]: the bitstream must be that of the build" in refused.stderr
+    )
