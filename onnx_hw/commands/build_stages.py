@@ -354,10 +354,8 @@ class BuildState:
 
     def unpack(self) -> None:
         recorder, family = self.recorder, self.board.family
-        obstacle = stage_messages.BEHIND_LINK if self.netlist.link is not None else ""
-        if not obstacle and family.unpacker() is None:
+        if family.unpacker() is None:
             obstacle = f"the bitstreams of {family.name} are not unpacked yet"
-        if obstacle:
             recorder.status(f"not compared: {obstacle}")
             recorder.set_links(netlist_bitstream=proof_chain.open_bitstream(obstacle))
             return

@@ -25,9 +25,6 @@ Warned = tuple[str, str]
 
 NO_WAVES: Warned = ("no waveform was written", "it takes a C++ compiler and Verilator: `onnx-hw doctor`")
 
-BEHIND_LINK = "its streams are behind the serial link"
-"""Reason why the bitstream of a board with a link is not compared."""
-
 
 class ScaleOrigin(Enum):
     """Origin of the scales of a float model, or of one that lacks some."""

@@ -193,11 +193,16 @@ def netlist_bitstream(comparison: BitstreamCheck) -> ChainLink:
         state = FAILED
     else:
         state = LEFT_OUT if comparison.obstacle else PROVEN
+    events = (
+        f"every value, and the cycles that the chip states, through the pins, {comparison.link}, of"
+        if comparison.link
+        else "every value and the cycle of every token that leaves"
+    )
     compared = (
-        f"every value and the cycle of every token that leaves the {comparison.cells:,} cells in the file, in the runs "
-        f"of link 4; the inputs of {comparison.elements:,} registers, memories and outputs, and the contents of "
-        f"{comparison.blocks} block RAMs, with the netlist; {comparison.pins} pins with the board's file; of "
-        f"{comparison.bits:,} set bits {comparison.featureless:,} belong to no feature that the database knows"
+        f"{events} the {comparison.cells:,} cells in the file, in the runs of link 4; the inputs of "
+        f"{comparison.elements:,} registers, memories and outputs, and the contents of {comparison.blocks} block RAMs, "
+        f"with the netlist; {comparison.pins} pins with the board's file; of {comparison.bits:,} set bits "
+        f"{comparison.featureless:,} belong to no feature that the database knows"
     )
     return ChainLink(
         state,

@@ -11,7 +11,7 @@ import lzma
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,15 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.runtime.build_folder import Made, opened
+from onnx_hw_boards.linked_board import LinkedBoard
 from support.hand_built_designs import alone
 from support.targets import on_board
 
 FOLDER = Path(__file__).parent.parent / "prove" / "circuit" / "recorded_bitstream"
+_ECPUNPACK = ["yowasp-ecpunpack", "--input", "top.bit", "--textcfg", "unpacked"], "ecpunpack.config.xz"
 UNPACKERS = {
-    "ecp5": (["yowasp-ecpunpack", "--input", "top.bit", "--textcfg", "unpacked"], "ecpunpack.config.xz"),
+    "ecp5": _ECPUNPACK,
+    "ulx3s": _ECPUNPACK,
     "up5k": (["yowasp-iceunpack", "top.bit", "unpacked"], "iceunpack.asc.xz"),
 }
 """By board, the other unpacker whose reading is recorded, too, and the file with it."""
@@ -41,7 +44,9 @@ UNPACKERS = {
 def design_of(seed: int = 1, board: str = "ecp5") -> Design:
     """With other weights for another seed."""
     weights = np.random.default_rng(seed).integers(-128, 128, (18, 18))
-    return on_board(alone(MatMul(Tensor((2, 2, 18), Int(6)), weights), (1, 1), 200), find_board(board))
+    target = find_board(board)
+    clock_mhz = target.default_clock_mhz if isinstance(target, LinkedBoard) else None
+    return on_board(alone(MatMul(Tensor((2, 2, 18), Int(6)), weights), (1, 1), 200), target, clock_mhz)
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,11 @@ def recorded(folder: Path, board: str = "ecp5") -> RecordedChip:
     sites = {name: Utilisation(count, count) for name, count in json.loads((record / "sites.json").read_text()).items()}
     routed = RouteResult(100.0, 80.0, sites, (), find_board(board), netlist, Made(folder, "", False, {}))
     data = lzma.decompress((record / "top.bit.xz").read_bytes())
-    return RecordedChip(design, flow.assemble(design), netlist, routed, data)
+    chip = flow.assemble(design)
+    if chip.link is not None:  # the digest is that of the circuit as it was
+        digest = bytes.fromhex((record / "digest").read_text())
+        chip = replace(chip, link=replace(chip.link, digest=digest))
+    return RecordedChip(design, chip, netlist, routed, data)
 
 
 def unpacked_by_others(board: str) -> str:
@@ -88,6 +97,8 @@ def record(board: str) -> None:
         data = (flow.pack(routed, folder).folder / BITSTREAM).read_bytes()
         counts = {name: sites.used for name, sites in routed.utilisation.items()}
         write(board, synthesized.netlist.read_text(), counts, data)
+        if chip.link is not None:
+            (FOLDER / board / "digest").write_text(f"{chip.link.digest.hex()}\n")
 
 
 def write(board: str, netlist: str, sites: dict[str, int], data: bytes) -> None:

@@ -23,14 +23,17 @@ from onnx_hw.implement.route import BITSTREAM, RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
+from onnx_hw.prove.circuit import pin_level
 from onnx_hw.prove.circuit.gate_level import NotSimulated, frames_of_a_run
-from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, GateLevelComparison, streams_of
+from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, streams_of
+from onnx_hw.prove.circuit.pin_level import BoardNetlist
 from onnx_hw.prove.circuit.stalls import SEED
 from onnx_hw.prove.circuit.stored_comparison import compared_once
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.families.unpacked_bitstream import DamagedBitstream, NotUnpacked, Pad, UnpackedBitstream
+from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.pins import place
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ class BitstreamCheck:
         cells: cells that were unpacked and simulated.
         runs: runs at once.
         frames: frames of all runs together.
-        values, tokens: values and tokens compared, of the outputs of all runs.
+        values, tokens: values and tokens compared, of the outputs of all runs; behind a link, values and frames.
         elements: registers, outputs of memories and outputs of the chip whose structure was compared.
         blocks: block RAMs whose contents were compared.
         pins: pins compared with the board's file.
@@ -58,6 +61,7 @@ class BitstreamCheck:
         featureless: those of them that belong to no feature which the database knows.
         wrong: everything that differs: values, tokens, pins, words of block RAMs.
         difference: first difference as a sentence, or empty.
+        link: the link through which the runs went; empty where the streams are on pins.
         obstacle: why the bitstream is not proven although nothing differs, as a sentence, or empty.
         cached: whether all of this was known from an earlier, identical build.
     """
@@ -76,6 +80,7 @@ class BitstreamCheck:
     featureless: int = 0
     wrong: int = 0
     difference: str = ""
+    link: str = ""
     obstacle: str = ""
     cached: bool = False
 
@@ -158,10 +163,8 @@ def check(
     unpack = chip.family.unpacker()
     if unpack is None:
         raise NotSimulated(f"the bitstreams of {chip.family.name} are not unpacked")
-    if not isinstance(board, BareChip):
-        raise NotSimulated("the streams are not on pins")
     try:
-        pin_of = place(board, pad_streams(design, CircuitNames(edge_names(design), {})))
+        pin_of = _pins(design, chip)
         progress("reading the file")
         unpacked = unpack(data, board.device.name, board.package, pin_of)
     except NotUnpacked as why:
@@ -169,6 +172,15 @@ def check(
     except DamagedBitstream as why:
         return BitstreamCheck(wrong=1, difference=f"the bitstream is damaged: {why}")
     return compare(design, chip, netlist, routed, unpacked, pin_of, integers, progress=progress)
+
+
+def _pins(design: Design, chip: Netlist) -> dict[str, str]:
+    """Return the pin of each bit of the chip's ports, as the board's file says."""
+    board = chip.target.board
+    if isinstance(board, LinkedBoard):
+        return {pad.port: pad.pin for pad in board.pads.values()}
+    assert isinstance(board, BareChip)
+    return place(board, pad_streams(design, CircuitNames(edge_names(design), {})))
 
 
 def compare(
@@ -189,7 +201,6 @@ def compare(
     """
     from onnx_hw_sim.gates.cell_models import UnmodelledCell
     from onnx_hw_sim.gates.netlist import flatten, read_netlist
-    from onnx_hw_sim.gates.toggles import parts_of
     from onnx_hw_tools.tools import ToolMissing
 
     library = chip.family.cell_library()
@@ -206,29 +217,71 @@ def compare(
     if differences:  # without its pins the circuit cannot be driven
         return _result(extent, differences, obstacles)
     try:
-        own, _ = parts_of(unpacked.netlist, library.models)
         flat = flatten(read_netlist(netlist), wires=library.wires)
-        placed, _ = parts_of(flat, library.models)
-        differences += _contents(own, placed)
-        unequal, elements = _structure(unpacked.netlist, own, flat, placed)
+        before = _side(design, chip, flat, library, "netlist")
+        after = _side(design, chip, unpacked.netlist, library, "bitstream")
+        if before.differences or after.differences:
+            return _result(extent, [*after.differences, *before.differences], obstacles)
+        differences += _contents(after.parts, before.parts)
+        unequal, elements = _structure(after, before)
         obstacles += unequal
-        bench, compared = _simulate(design, chip, unpacked.netlist, library, integers, progress)
+        ran = (
+            _through_pins(after.board, integers, progress)
+            if after.board
+            else _on_pins(design, chip, after, integers, progress)
+        )
     except UnmodelledCell as why:
         return _result(extent, differences, [*obstacles, f"it was not simulated: {why}"])
     except ToolMissing as why:
         raise NotSimulated(str(why)) from None
     extent = replace(
         extent,
-        runs=len(bench.starts),
-        frames=bench.frames,
-        values=compared.values,
-        tokens=compared.tokens,
+        runs=ran.runs,
+        frames=ran.frames,
+        values=ran.values,
+        tokens=ran.tokens,
         elements=elements,
-        blocks=len(own.blocks),
+        blocks=len(after.parts.blocks),
         unread_sites=unread,
+        link=ran.link,
     )
-    result = _result(extent, [*differences, *([str(compared.difference)] if compared.difference else [])], obstacles)
-    return replace(result, wrong=len(differences) + compared.wrong)
+    result = _result(extent, [*differences, *([ran.difference] if ran.difference else [])], obstacles)
+    return replace(result, wrong=len(differences) + ran.wrong)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Cells on one side of the comparison: those of the netlist, or of the bitstream.
+
+    Attributes:
+        flat: cells on nets.
+        parts: what they are made of.
+        board: the same as a board; None on a bare chip.
+        differences: what is wrong with pins and clock of a board, in sentences.
+    """
+
+    flat: FlatNetlist
+    parts: Parts
+    board: BoardNetlist | None = None
+    differences: tuple[str, ...] = ()
+
+    def structure(self) -> Counter[int]:
+        """Return the signatures of all that outputs depend on; locks of PLLs count as inputs."""
+        from onnx_hw_sim.gates.structure import structure
+
+        ports = {**self.flat.ports, "lock": tuple(self.parts.locks)}
+        return structure(self.parts, ports, self.flat.inputs | {"lock"})
+
+
+def _side(design: Design, chip: Netlist, flat: FlatNetlist, library: CellLibrary, whose: str) -> _Side:
+    from onnx_hw_sim.gates.cell_models import Parts
+    from onnx_hw_sim.gates.toggles import parts_of
+
+    if not isinstance(chip.target.board, LinkedBoard):
+        return _Side(flat, parts_of(flat, library.models)[0])
+    board = pin_level.load_board(design, chip, flat, library, whose=whose)
+    parts = Parts(flat.nets, 0) if board.cells is None else board.cells.parts
+    return _Side(board.flat, parts, board, board.differences)
 
 
 def _result(extent: BitstreamCheck, differences: Sequence[str], obstacles: Sequence[str]) -> BitstreamCheck:
@@ -240,19 +293,29 @@ def _result(extent: BitstreamCheck, differences: Sequence[str], obstacles: Seque
     )
 
 
-def _pads(design: Design, chip: Netlist, unpacked: UnpackedBitstream, pin_of: Mapping[str, str]) -> list[str]:
-    """Return what differs between the pins and the board's file, in sentences."""
+def _wanted_pads(design: Design, chip: Netlist, pin_of: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return direction and electrical standard of each port bit, as the board's file says; no standard is any."""
     board = chip.target.board
+    if isinstance(board, LinkedBoard):
+        ways = {"i": "INPUT", "o": "OUTPUT"}
+        return {pad.port: (ways[pad.direction], pad.standard) for pad in board.pads.values()}
     assert isinstance(board, BareChip)
     sources, sinks = streams_of(design)
     inputs = {"clk", "rst", *(f"{sink.name}_ready" for sink in sinks)}
     inputs |= {f"{source.name}_{part}" for source in sources for part in ("payload", "valid")}
+    return {port: ("INPUT" if port.partition("[")[0] in inputs else "OUTPUT", board.io_type) for port in pin_of}
+
+
+def _pads(design: Design, chip: Netlist, unpacked: UnpackedBitstream, pin_of: Mapping[str, str]) -> list[str]:
+    """Return what differs between the pins and the board's file, in sentences."""
     off = Pad("", "", frozenset(), "")
+    wanted = _wanted_pads(design, chip, pin_of)
     sentences = []
     for port, pin in pin_of.items():
-        pad, direction = unpacked.pads.get(pin, off), "INPUT" if port.partition("[")[0] in inputs else "OUTPUT"
-        if pad.direction != direction or board.io_type not in pad.standards:
-            sentences.append(f"pin {pin}, `{port}`: {direction} {board.io_type} in the board's file, bitstream {pad}")
+        pad, (direction, standard) = unpacked.pads.get(pin, off), wanted[port]
+        if pad.direction != direction or (standard and standard not in pad.standards):
+            said = f"{direction} {standard}".strip()
+            sentences.append(f"pin {pin}, `{port}`: {said} in the board's file, bitstream {pad}")
         elif not pad.plain:
             sentences.append(f"pin {pin}, `{port}`: there is a register between pin and circuit")
     for pin in sorted(set(unpacked.pads) - set(pin_of.values())):
@@ -293,37 +356,54 @@ def _contents(own: Parts, placed: Parts) -> list[str]:
     return sentences
 
 
-def _structure(unpacked: FlatNetlist, own: Parts, flat: FlatNetlist, placed: Parts) -> tuple[list[str], int]:
+def _structure(after: _Side, before: _Side) -> tuple[list[str], int]:
     """Return the sentence that the bitstream has another structure than the netlist, if so; and what was compared."""
-    from onnx_hw_sim.gates.structure import structure
-
-    before = structure(placed, flat.ports, flat.inputs)
-    after = structure(own, unpacked.ports, unpacked.inputs)
-    missing, added = (before - after).total(), (after - before).total()
+    own, placed = after.structure(), before.structure()
+    missing, added = (placed - own).total(), (own - placed).total()
     if not missing and not added:
-        return [], before.total()
+        return [], placed.total()
     return [
-        f"{missing:,} of {before.total():,} registers, memories and outputs of the netlist depend on other inputs in "
+        f"{missing:,} of {placed.total():,} registers, memories and outputs of the netlist depend on other inputs in "
         f"the bitstream"
-    ], before.total()
+    ], placed.total()
 
 
-def _simulate(
-    design: Design,
-    chip: Netlist,
-    unpacked: FlatNetlist,
-    library: CellLibrary,
-    integers: Mapping[str, np.ndarray],
-    progress: Callable[[str], None],
-) -> tuple[GateLevelBench, GateLevelComparison]:
-    """Return the runs of link 4, and how the unpacked cells did in them."""
+def _on_pins(
+    design: Design, chip: Netlist, side: _Side, integers: Mapping[str, np.ndarray], progress: Callable[[str], None]
+) -> BitstreamCheck:
+    """Return how the unpacked cells of a bare chip did in the runs of link 4."""
     from onnx_hw_sim.gates.simulator import GateSimulator
 
     assert chip.reset_delay is not None
-    simulator = GateSimulator(unpacked, library.models, *streams_of(design), chip.reset_delay)
+    models = chip.family.cell_library().models
+    simulator = GateSimulator(side.flat, models, *streams_of(design), chip.reset_delay)
     bench = GateLevelBench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds), whose="bitstream")
-    progress(f"{len(unpacked.cells):,} cells, {bench.frames} frames in {len(bench.starts)} runs")
-    return bench, bench.compare(simulator.run(bench.plan(), seed=SEED))
+    progress(f"{len(side.flat.cells):,} cells, {bench.frames} frames in {len(bench.starts)} runs")
+    compared = bench.compare(simulator.run(bench.plan(), seed=SEED))
+    return BitstreamCheck(
+        runs=len(bench.starts),
+        frames=bench.frames,
+        values=compared.values,
+        tokens=compared.tokens,
+        wrong=compared.wrong,
+        difference=str(compared.difference or ""),
+    )
+
+
+def _through_pins(
+    board: BoardNetlist, integers: Mapping[str, np.ndarray], progress: Callable[[str], None]
+) -> BitstreamCheck:
+    """Return how the unpacked cells of a board did in the sessions of link 4."""
+    bench, compared = pin_level.converse(board, integers, whose="bitstream", progress=progress)
+    return BitstreamCheck(
+        runs=len(bench.plans),
+        frames=bench.frames,
+        values=compared.values,
+        tokens=compared.cycles,
+        wrong=compared.wrong,
+        difference=compared.difference,
+        link=str(board.board.link),
+    )
 
 
 def difference_error(result: BitstreamCheck) -> UserError:

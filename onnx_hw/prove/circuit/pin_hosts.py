@@ -13,7 +13,8 @@ from enum import Enum
 
 from onnx_hw_link.greeting import Greeting
 from onnx_hw_link.link import FromChip
-from onnx_hw_link.session import Faults, FrameResult, Session, hello, packets_of
+from onnx_hw_link.packets import from_wire
+from onnx_hw_link.session import Faults, FrameResult, Session, hello
 
 WORST_SHARE = 0.01
 """Share of the bytes that are hit on a bad wire."""
@@ -151,16 +152,25 @@ class PinHost:
             self.session.results.clear()
             return
         self._came += heard
-        for packet in packets_of(self._came):
-            if packet and packet[0] == FromChip.HELLO and len(packet) > 4 and packet[2] == self._number:
-                try:
-                    self.greeting = Greeting.from_bytes(packet[4:])
-                except ValueError:
-                    continue
-                self.session = Session(self.greeting, self._number, self.times.retry / self.times.hz)
-                for frame in self.plan.frames:
-                    if len(self.data[frame]) == self.greeting.input_bytes:
-                        self.session.offer(self.data[frame])
+        while b"\0" in self._came and self.session is None:
+            whole, _, rest = bytes(self._came).partition(b"\0")
+            self._came[:] = rest
+            self._greet(from_wire(whole))
+        if self.session is not None:
+            self.session.receive(bytes(self._came))
+
+    def _greet(self, packet: bytes | None) -> None:
+        """Begin a session if a packet is the answer to the HELLO that was sent last."""
+        if packet is None or len(packet) < 5 or packet[0] != FromChip.HELLO or packet[2] != self._number:
+            return
+        try:
+            self.greeting = Greeting.from_bytes(packet[4:])
+        except ValueError:
+            return
+        self.session = Session(self.greeting, self._number, self.times.retry / self.times.hz)
+        for frame in self.plan.frames:
+            if len(self.data[frame]) == self.greeting.input_bytes:
+                self.session.offer(self.data[frame])
 
     def _speak(self, cycle: int) -> None:
         if self.session is not None:

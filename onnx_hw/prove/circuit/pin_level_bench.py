@@ -117,7 +117,7 @@ class PinLevelBench:
         self._serial = "rx" in board.link.ports
         self._hosts_times = HostTimes(
             design.clock_mhz * 1e6,
-            2 * GREETING * times.byte,
+            2 * (GREETING + link.result_bytes + HEADERS) * times.byte,
             2 * (MOST_PAYLOAD + GREETING) * times.byte + 2 * times.result + 2 * design.interval,
         )
         kinds = [kind for kind in _KINDS if resets or kind is not HostKind.RESET]

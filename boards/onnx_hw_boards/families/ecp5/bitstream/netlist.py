@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from onnx_hw_boards.families.ecp5.bitstream import hard_cells, logic_cells
+from onnx_hw_boards.families.ecp5.bitstream import hard_cells, logic_cells, phase_locked_loop
 from onnx_hw_boards.families.ecp5.bitstream.chip_tiles import SHARED_BITS, ChipTiles, frame_shapes
 from onnx_hw_boards.families.ecp5.bitstream.configuration_file import (
     Configuration,
@@ -25,7 +25,13 @@ from onnx_hw_sim.gates.netlist import RUBBISH, FlatNetlist
 _PORT = re.compile(r"(.+?)(?:\[(\d+)\])?")
 _PIN = re.compile(r"JPADDI[ABCD]_PIO")
 
-_SITES = {"TRELLIS_FF": "TRELLIS_FF", "MULT18X18D": "MULT18X18D", "DP16KD": "DP16KD", "LUT4": "TRELLIS_COMB"}
+_SITES = {
+    "TRELLIS_FF": "TRELLIS_FF",
+    "MULT18X18D": "MULT18X18D",
+    "DP16KD": "DP16KD",
+    "EHXPLLL": "EHXPLLL",
+    "LUT4": "TRELLIS_COMB",
+}
 """Site that a cell takes, in nextpnr's words."""
 
 
@@ -75,6 +81,8 @@ def unpack_tiles(
         name = wire[2]
         if name.endswith("_SLICE"):
             return logic_cells.OUTPUT.fullmatch(name) is not None
+        if name.endswith("_PLL"):
+            return phase_locked_loop.drives(wire)
         return _PIN.fullmatch(name) is not None or hard_cells.drives(wire, multipliers, rams)
 
     routing = Routing(tiles.device, {place: [tile.kind for tile in there] for place, there in tiles.at.items()}, drives)
@@ -92,6 +100,8 @@ def unpack_tiles(
             hard_cells.make_multiplier(maker, multipliers[place])
         elif name.endswith("_EBR"):
             hard_cells.make_block_ram(maker, rams[place], contents)
+        elif name.endswith("_PLL"):
+            phase_locked_loop.make(maker, wire)
         else:
             maker.problem(f"the circuit reads pin {_pin_at(pins, wire)}, which is no input of the design")
     for make in list(maker.several.values()):
