@@ -60,6 +60,8 @@ def require_schema(data: Mapping[str, Any]) -> None:
         stream_number = value.whole("stream", 0, len(sizes) - 1)
         value.places("places", prod(shape), 0, sizes[stream_number] - 1)
         value.dtype("dtype")
+        if "labels" in value.data:
+            _labels(value)
     names |= _steps(top.objects("tail"), names, elsewhere=elsewhere)
     for k, name in enumerate(top.texts("outputs")):
         if name not in names and not elsewhere:
@@ -91,6 +93,14 @@ def _constant(one: _Object) -> None:
         one.wrong("shape", f"that of {len(data):,} elements")
     if not all(isinstance(number, int | float) for number in data):
         one.wrong("data", "numbers", "something else")
+
+
+def _labels(value: _Object) -> None:
+    """Check the labels of classes: all of them texts, or integers of 64 bits."""
+    other = value.field("other_label")
+    for label in (other, *value.list("labels")):
+        if not (isinstance(label, str) if isinstance(other, str) else _is_whole(label, -(1 << 63), (1 << 63) - 1)):
+            value.wrong("labels", "texts, or integers of 64 bits, as `other_label` is", label)
 
 
 def _steps(steps: Sequence[_Object], known: set[str], *, elsewhere: bool) -> set[str]:

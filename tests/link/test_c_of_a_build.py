@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from onnx_hw_link.c_header import c_header, main
+from onnx_hw_link.errors import LinkError
 from onnx_hw_link.frames import in_turns, out_of_turns
 from onnx_hw_link.greeting import PROTOCOL
 from onnx_hw_link.host_model import FORMAT, HostModel
@@ -90,6 +91,7 @@ def test_labels_of_classes(tmp_path: Path) -> None:
     data = model()
     data["head"][0] = {**HEAD[1], "inputs": ["x", "scale", "zero"]}
     (value,) = data["values_out"]
+    data["outputs"] = ["t", "i"]
     data["values_out"] = [
         {**value, "value": "t", "labels": texts, "other_label": "_Unused"},
         {**value, "value": "i", "labels": integers, "other_label": -1},
@@ -108,6 +110,14 @@ def test_labels_of_classes(tmp_path: Path) -> None:
     c.text.restype, c.integer.restype = ctypes.c_char_p, ctypes.c_int64
     assert [c.text(n).decode() for n in range(-1, 5)] == ["_Unused", *texts, "_Unused"]
     assert [c.integer(n) for n in range(-1, 4)] == [-1, *integers, -1]
+
+
+@pytest.mark.parametrize(("labels", "other"), [(["ant", 1], "_Unused"), ([1 << 63], -1), ([1], True), ("ant", "_")])
+def test_wrong_labels_are_refused(labels: Any, other: Any) -> None:
+    data = model()
+    data["values_out"][0] |= {"labels": labels, "other_label": other}
+    with pytest.raises(LinkError, match=r"labels` must be"):
+        HostModel.of(data)
 
 
 WIDTHS = [(bits, signed) for bits in range(1, 17) for signed in (True, False)]
