@@ -46,7 +46,7 @@ def written(tmp_path: Path, build: Callable[[Sketch, str], str], rank: int = 4) 
 
 def test_faults_of_many_layers_are_told_at_once(tmp_path: Path) -> None:
     def build(sketch: Sketch, x: str) -> str:
-        y = sketch.node("LRN", layer(sketch, x), size=3)
+        y = sketch.node("LpNormalization", layer(sketch, x), axis=1, p=1)
         y = layer(sketch, sketch.through_integers(y, 0.01, 0))
         weights = sketch.constant(np.full((4, 4, 1, 1), 0.3, dtype=np.float32))
         y = sketch.through_integers(sketch.node("Conv", y, weights), 0.1, 0)  # float weights
@@ -54,14 +54,14 @@ def test_faults_of_many_layers_are_told_at_once(tmp_path: Path) -> None:
         return layer(sketch, sketch.through_integers(y, 0.1, 0))
 
     found = problems(written(tmp_path, build))
-    assert sorted(found) == [("division", "Div"), ("unsupported", "LRN"), ("weights-float", "Conv")]
+    assert sorted(found) == [("division", "Div"), ("norm", "LpNormalization"), ("weights-float", "Conv")]
 
 
 def test_a_stand_in_is_never_blamed(tmp_path: Path) -> None:
-    """Behind the LRN everything is fine: rows, channels, layouts, activations, a flattened end."""
+    """Behind the LpNormalization everything is fine: rows, channels, layouts, activations, a flattened end."""
 
     def build(sketch: Sketch, x: str) -> str:
-        y = sketch.node("LRN", layer(sketch, x), size=3)
+        y = sketch.node("LpNormalization", layer(sketch, x), axis=1, p=1)
         y = conv(sketch, sketch.through_integers(y, 0.01, 0))
         y = sketch.node("Add", y, sketch.constant(np.ones((4, 1, 1), dtype=np.float32)))
         y = sketch.through_integers(sketch.node("Relu", y), 0.1, 0)
@@ -71,15 +71,15 @@ def test_a_stand_in_is_never_blamed(tmp_path: Path) -> None:
         y = sketch.node("Add", y, sketch.constant(np.arange(5, dtype=np.float32)))
         return sketch.through_integers(y, 0.1, 0)
 
-    assert problems(written(tmp_path, build, rank=2)) == [("unsupported", "LRN")]
+    assert problems(written(tmp_path, build, rank=2)) == [("norm", "LpNormalization")]
 
 
 def test_the_reason_why_accumulators_would_leave_is_told_once(tmp_path: Path) -> None:
     def build(sketch: Sketch, x: str) -> str:
-        y = sketch.node("LRN", conv(sketch, x), size=3)
+        y = sketch.node("LpNormalization", conv(sketch, x), axis=1, p=1)
         return layer(sketch, sketch.through_integers(y, 0.1, 0))
 
-    assert problems(written(tmp_path, build)) == [("unsupported", "LRN")]
+    assert problems(written(tmp_path, build)) == [("norm", "LpNormalization")]
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ def test_a_host_operator_may_follow_the_last_integers(tmp_path: Path) -> None:
     """Not only Softmax: whatever does not multiply, computed from the integers that left."""
 
     def build(sketch: Sketch, x: str) -> str:
-        y = sketch.node("LRN", layer(sketch, x), size=3)
+        y = sketch.node("LpNormalization", layer(sketch, x), axis=1, p=1)
         return sketch.node("Sigmoid", sketch.node("Relu", y))
 
     network = import_model(flow.read(written(tmp_path, build)))
-    assert [node.op_type for node in network.tail.graph.nodes][1:] == ["LRN", "Relu", "Sigmoid"]
+    assert [node.op_type for node in network.tail.graph.nodes][1:] == ["LpNormalization", "Relu", "Sigmoid"]
     frames = np.random.default_rng(1).normal(0, 1, (2, 1, 4, 8, 8)).astype(np.float32)
     (found,) = golden.run(network, {"x": frames}).values()
     assert found.shape == (2, 1, 4, 8, 8) and found.min() >= 0.5

@@ -20,6 +20,7 @@ from onnx_hw.onnx.canonicalize.integer_valued_weights import recover_integer_wei
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
 from onnx_hw.onnx.evaluate.fold_constants import drop_unneeded, fold
 from onnx_hw.onnx.graph.dependencies import names_read
+from onnx_hw.onnx.graph.loops import is_delay
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.graph.verify_model import faults_of_folded, faults_of_typed
 from onnx_hw.onnx.operators import facts_of
@@ -66,7 +67,8 @@ def _with_quantized_constants(model: Model) -> Model:
     graph = model.graph
     known, computed = set(graph.constants), list[str]()
     for node in graph.nodes:
-        if names_read(node) <= known and names_read(node) and not facts_of(node).random:
+        read = names_read(node)
+        if read and read <= known and not (facts_of(node).random or is_delay(node)):
             known.update(name for name in node.outputs if name)
             computed += node.outputs if facts_of(node).effect in CONSTANT_EFFECTS else ()
     if not computed:
