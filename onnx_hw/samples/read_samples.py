@@ -78,6 +78,9 @@ def read_samples(
             classes=classes,
             resize=resize,
         )
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for, perhaps for ever
+        message = "samples must be in a file or a folder, not in a pipe or a device"
+        raise UserError(_problem("samples-read", message, str(path), "write them into a file, and give its name"))
     kind = _kind_of(path)
     if kind != NPZ:
         description = read_description(path.parent, resize)

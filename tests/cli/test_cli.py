@@ -206,7 +206,7 @@ def test_boards_on_which_a_model_fits(monkeypatch):
 def test_ops():
     lines = call("ops").stdout.splitlines()
     assert any(line.startswith("| Conv | 1, 11, 22 | yes | yes") for line in lines)
-    assert any(line.startswith("| GridSample |") and line.endswith("| yes | no |") for line in lines)
+    assert any(line.startswith("| Unique |") and line.endswith("| yes | no |") for line in lines)
 
 
 def test_doctor_says_what_is_missing(monkeypatch):

@@ -87,6 +87,28 @@ def test_ctrl_c_when_a_stage_begins(stage: Stage, model: Path, tmp_path: Path, m
     )
 
 
+IMPORTING = """\
+import signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["onnx-hw", "check", {model!r}]
+from onnx_hw.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["click", "onnx_hw.cli.build", "numpy"])
+def test_ctrl_c_while_modules_are_imported(module: str, model: Path) -> None:
+    script = IMPORTING.format(module=module, model=str(model))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 130 and "interrupted" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 # ---- while a tool runs ----------------------------------------------------------------------------------------------
 
 WRAPPER = """\

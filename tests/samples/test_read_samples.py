@@ -2,6 +2,7 @@
 
 import gc
 import io
+import os
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -270,3 +271,10 @@ def test_few_bytes_that_stand_for_many_are_refused_by_their_header(tmp_path, mon
     np.savez_compressed(file, x=np.zeros((1 << 20, 2), np.float32))
     with pytest.raises(UserError, match="at most 1 MiB together, not 8"):
         read_samples(file, [Value("x", "float", (2,))])
+
+
+def test_pipe_is_refused_at_once(tmp_path):
+    """Nobody writes into it, so that reading would wait for ever."""
+    os.mkfifo(tmp_path / "x.npz")
+    with pytest.raises(UserError, match="in a file or a folder, not in a pipe"):
+        read_samples(tmp_path / "x.npz", [Value("x", "float", (2,))])
