@@ -115,6 +115,7 @@ def test_labels_of_classes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("labels", "other"), [(["ant", 1], "_Unused"), ([1 << 63], -1), ([1], True), ("ant", "_")])
 def test_wrong_labels_are_refused(labels: Any, other: Any) -> None:
     data = model()
+    data["head"][0] = {**HEAD[1], "inputs": ["x", "scale", "zero"]}
     data["values_out"][0] |= {"labels": labels, "other_label": other}
     with pytest.raises(LinkError, match=r"labels` must be"):
         HostModel.of(data)
