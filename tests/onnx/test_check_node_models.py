@@ -42,7 +42,7 @@ def test_a_share(tmp_path: Path) -> None:
     assert survive(tmp_path, node_cases()[::37]) >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=1.5)
 def test_all(tmp_path: Path) -> None:
     cases = node_cases()
     assert len(cases) > 1000
