@@ -42,7 +42,9 @@ def require_schema(data: Mapping[str, Any]) -> None:
     if "batch" in data:
         top.whole("batch", 1, MAX_ELEMENTS)
     names = {_argument(one) for one in top.objects("inputs", least=1)}
-    names |= {_constant(_Object(one, f"constants.{name}")) or name for name, one in top.mapping("constants").items()}
+    for name, one in top.mapping("constants").items():
+        _constant(_Object(one, f"constants.{name}"))
+        names.add(name)
     elsewhere = bool(top.texts("elsewhere"))
     names |= _steps(top.objects("head"), names, elsewhere=elsewhere)
     for stream in top.objects("streams_in", least=1):
@@ -51,7 +53,7 @@ def require_schema(data: Mapping[str, Any]) -> None:
         stream.places("places", size, -1, MAX_ELEMENTS - 1)
     sizes = [_stream(stream) for stream in top.objects("streams_out", least=1)]
     for side in ("turns_in", "turns_out"):
-        for k, turn in enumerate(top.list(side)):
+        for k, turn in enumerate(top.entries(side)):
             if not isinstance(turn, list) or len(turn) != 2 or not all(_is_whole(n, 0, MAX_ELEMENTS) for n in turn):
                 top.wrong(f"{side}[{k}]", "a stream and its beats", turn)
     for value in top.objects("values_out"):
@@ -88,7 +90,7 @@ def _stream(stream: _Object) -> int:
 
 def _constant(one: _Object) -> None:
     one.dtype("dtype")
-    shape, data = one.shape("shape"), one.list("data")
+    shape, data = one.shape("shape"), one.entries("data")
     if prod(shape) != len(data):
         one.wrong("shape", f"that of {len(data):,} elements")
     if not all(isinstance(number, int | float) for number in data):
@@ -98,7 +100,7 @@ def _constant(one: _Object) -> None:
 def _labels(value: _Object) -> None:
     """Check the labels of classes: all of them texts, or integers of 64 bits."""
     other = value.field("other_label")
-    for label in (other, *value.list("labels")):
+    for label in (other, *value.entries("labels")):
         if not (isinstance(label, str) if isinstance(other, str) else _is_whole(label, -(1 << 63), (1 << 63) - 1)):
             value.wrong("labels", "texts, or integers of 64 bits, as `other_label` is", label)
 
@@ -177,7 +179,7 @@ class _Object:
         if self.text(field) not in DTYPES:
             self.wrong(field, "an element type of numpy")
 
-    def list(self, field: str) -> list[Any]:
+    def entries(self, field: str) -> list[Any]:
         value = self.field(field)
         if not isinstance(value, list):
             self.wrong(field, "a list")
@@ -187,25 +189,25 @@ class _Object:
         return dict(_Object(self.field(field), self._place(field)).data)
 
     def objects(self, field: str, least: int = 0) -> list[_Object]:
-        values = self.list(field)
+        values = self.entries(field)
         if len(values) < least:
             self.wrong(field, "a list with one entry or more")
         return [_Object(one, f"{self._place(field)}[{k}]") for k, one in enumerate(values)]
 
     def texts(self, field: str) -> list[str]:
-        values = self.list(field)
+        values = self.entries(field)
         if not all(isinstance(value, str) for value in values):
             self.wrong(field, "a list of texts")
         return values
 
     def shape(self, field: str) -> list[int]:
-        lengths = self.list(field)
+        lengths = self.entries(field)
         if not all(_is_whole(length, 0, MAX_ELEMENTS) for length in lengths) or prod(lengths) > MAX_ELEMENTS:
             self.wrong(field, f"lengths whose product is at most {MAX_ELEMENTS:,}")
         return lengths
 
     def places(self, field: str, count: int, low: int, high: int) -> None:
-        places = self.list(field)
+        places = self.entries(field)
         if len(places) != count or not all(_is_whole(place, low, high) for place in places):
             self.wrong(field, f"{count:,} whole numbers in {low:,} .. {high:,}", "others")
 

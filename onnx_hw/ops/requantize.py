@@ -320,7 +320,7 @@ class Staircase(Monotone):
     def kinds(self) -> np.ndarray:
         numbers: dict[bytes, int] = {}  # by digest: 16 bits have 65,535 thresholds per channel
         rows = map(np.ascontiguousarray, self.function.thresholds)
-        return np.array([numbers.setdefault(sha256(row).digest(), len(numbers)) for row in rows])
+        return np.array([numbers.setdefault(sha256(row.tobytes()).digest(), len(numbers)) for row in rows])
 
     def of_channels(self, operand: Tensor, channels: np.ndarray) -> Self:
         thresholds = self.function.thresholds

@@ -74,8 +74,8 @@ def networks(draw: st.DrawFn) -> tuple[OverTime, str]:
         elif kind == "strided":
             x = sketch.conv(x, 3, 3, taps, strides=[2], pads=[draw(st.integers(0, taps - 1)), 0])
         elif kind == "causal":
-            pads = sketch.constant(np.array([0, 0, span, 0, 0, 0]))
-            x = sketch.conv(sketch.node("Pad", x, pads), 3, 3, taps, dilations=[step])
+            before = sketch.constant(np.array([0, 0, span, 0, 0, 0]))
+            x = sketch.conv(sketch.node("Pad", x, before), 3, 3, taps, dilations=[step])
         elif kind == "chomped":
             x = sketch.conv(x, 3, 3, taps, dilations=[step], pads=[span, span])
             x = sketch.cut(x, 0, -span) if span else x

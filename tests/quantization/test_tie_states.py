@@ -69,7 +69,7 @@ def quantized(path: Path, state: str, output: str, frames: dict[str, np.ndarray]
 def by_feeding_back(path: Path, state: str, output: str, frames: dict[str, np.ndarray], first: float = 0.0) -> dict:
     """Return onnxruntime's outputs where every frame gets what the frame before has left."""
     shape = next(value.shape for value in flow.read(path).graph.inputs if value.name == state)
-    h = np.full(shape, first, np.float32)  # type: ignore[arg-type]
+    h = np.full(shape, first, np.float32)  # type: ignore[type-var]
     each = []
     for k in range(FRAMES):
         outputs = by_onnxruntime(path, {"x": frames["x"][k : k + 1], state: h[None]})
@@ -107,7 +107,7 @@ def test_one_step_with_its_state_given_is_the_same(kind: str, tmp_path: Path) ->
     model = flow.read(path, ReadOptions(state=(f"{state}:{kept}",)))
     made = quantize_model(prepare_model(model.frame.model), SampleRanges(frames))
     whole = golden.run(made.network, frames)[y]
-    h = np.zeros(made.step.arguments[1].shape, np.float32)  # type: ignore[arg-type]
+    h = np.zeros(made.step.arguments[1].shape, np.float32)  # type: ignore[type-var]
     for k in range(FRAMES):
         outputs = golden.run(made.step, {"x": frames["x"][k : k + 1], state: h[None]})
         np.testing.assert_array_equal(outputs[y][0], whole[k])

@@ -11,7 +11,6 @@ import numpy as np
 
 from onnx_hw.onnx.canonicalize.classical_rewriter import VERSION, ClassicalRewriter, form
 from onnx_hw.onnx.graph.model import Node
-from onnx_hw.onnx.operators.classical_linear import row_shape
 from onnx_hw.onnx.operators.classical_svm import Machine, machine_of
 from onnx_hw.onnx.operators.registry import INTERNAL
 
@@ -62,10 +61,11 @@ def _classifier(rewriter: ClassicalRewriter, node: Node) -> bool:
 def _machine(rewriter: ClassicalRewriter, node: Node, scores: int) -> Machine | None:
     """Return the numbers of a machine; None where the shape of the data is not known, or they do not fit to it."""
     value = rewriter.added.values.get(node.inputs[0])
-    if value is None or value.shape is None or not isinstance(value.shape[-1:][0], int):
+    features = value.shape[-1] if value is not None and value.shape else None
+    if not isinstance(features, int):
         return None
     try:
-        return machine_of(node.attributes, row_shape((1, value.shape[-1]))[1], scores)
+        return machine_of(node.attributes, features, scores)
     except ValueError:
         return None
 

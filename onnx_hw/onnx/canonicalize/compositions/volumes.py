@@ -63,8 +63,8 @@ def conv_transpose(composer: Composer, node: Node) -> str:
         inner.append(places[kept])
         sources.append(np.flatnonzero(kept))
     numbers = np.arange(prod(of_data)).reshape(of_data)
-    channels = np.arange(of_data[1])
-    origin[np.ix_([0], channels, *inner)] = numbers[np.ix_([0], channels, *sources)]
+    one, channels = np.zeros(1, dtype=np.int64), np.arange(of_data[1])
+    origin[np.ix_(one, channels, *inner)] = numbers[np.ix_(one, channels, *sources)]
     turned = weights.reshape(group, -1, *weights.shape[1:])[..., ::-1, ::-1, ::-1].swapaxes(1, 2)
     stored = composer.constant(turned.reshape(of_result[1], -1, *kernel))
     stuffed = composer.gathered([node.inputs[0]], origin)

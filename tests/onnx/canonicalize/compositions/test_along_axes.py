@@ -152,7 +152,8 @@ def test_keeps_its_accuracy_in_hardware(name: str) -> None:
 
 def test_a_causal_convolution() -> None:
     random, s = np.random.default_rng(2), Sketch(27)
-    weights, bias = random.uniform(-0.5, 0.5, (3, 1, 3)).astype(np.float32), np.float32([0.1, -0.2, 0.3])
+    weights = random.uniform(-0.5, 0.5, (3, 1, 3)).astype(np.float32)
+    bias = np.array([0.1, -0.2, 0.3], dtype=np.float32)
     y = s.node("CausalConvWithState", "x", s.constant(weights), s.constant(bias), activation="silu")
     s.nodes[-1].output.append("present")
     model = s.model((1, 3, 6), TensorProto.FLOAT, y, 3, TensorProto.FLOAT)
