@@ -49,14 +49,19 @@ def with_widths_that_fit(
 
 def _widths_that_fit(prepared: PreparedModel, scheme: Scheme, board: str, request: ScheduleRequest) -> str:
     target = find_board(board)
-    for weights, data in NARROWER_BITS:
-        if weights >= scheme.weights.bits or data > scheme.data.bits:
-            continue
-        narrower = replace(
-            scheme, weights=replace(scheme.weights, bits=weights), data=replace(scheme.data, bits=data), goal=None
-        )
-        network = _assumed(prepared, narrower)
-        if network is None or far_too_large(target, network, request):
+    narrower = [(w, d) for w, d in NARROWER_BITS if w < scheme.weights.bits and d <= scheme.data.bits]
+
+    def network_of(weights: int, data: int) -> Network | None:
+        """Return the network with these bits; None if it cannot be made, or is far too large."""
+        of_weights, of_data = replace(scheme.weights, bits=weights), replace(scheme.data, bits=data)
+        network = _assumed(prepared, replace(scheme, weights=of_weights, data=of_data, goal=None))
+        return None if network is None or far_too_large(target, network, request) else network
+
+    if not narrower or network_of(*narrower[-1]) is None:  # the narrowest: of a large model each takes seconds
+        return ""
+    for weights, data in narrower:
+        network = network_of(weights, data)
+        if network is None:
             continue
         try:
             design, _ = schedule_for_board(target, network, request)
