@@ -13,7 +13,7 @@ import pytest
 from onnx.helper import make_node
 
 from onnx import TensorProto
-from onnx_hw.commands import build_stages
+from onnx_hw.commands import build_stages, early_fit
 from onnx_hw.commands.build import build
 from onnx_hw.commands.fit_boards import fit_boards
 from onnx_hw.messages.errors import ExitCode, UserError
@@ -82,3 +82,21 @@ def test_what_fits_is_quantized(asked: Callable[..., BuildOptions], monkeypatch:
     monkeypatch.setattr(build_stages, "quantize_model", counted)
     build(asked(8))
     assert calls == [1]
+
+
+def test_narrowest_integers_are_asked_first(
+    asked: Callable[..., BuildOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they are far too large, too, no wider network is made only to say nothing of widths."""
+    made: list[int] = []
+    original = early_fit.far_too_large
+
+    def counted(*some: Any) -> bool:
+        made.append(1)
+        return original(*some)
+
+    monkeypatch.setattr(early_fit, "far_too_large", counted)
+    with pytest.raises(UserError) as error:
+        build(asked(4000))
+    assert "--bits" not in error.value.problems[0].hint
+    assert len(made) == 2  # with the bits of the build, and with the narrowest
