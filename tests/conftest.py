@@ -1,6 +1,5 @@
 """Settings of the whole test suite."""
 
-import gc
 import signal
 from collections.abc import Iterator
 
@@ -12,9 +11,6 @@ from hypothesis import settings
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.register_profile("fresh", deadline=None)
 settings.load_profile("house")
-
-# Tests build circuits and throw them away. Looking for garbage 300 times less often saves a tenth of the time.
-gc.set_threshold(200_000, 10, 10)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
