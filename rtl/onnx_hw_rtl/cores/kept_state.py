@@ -76,7 +76,7 @@ class KeptState(Core):
         takes = engine.decode(self._takes, 1, "takes")
         place = engine.decode(lambda turn: turn["beat"], range(max(2, self.beats)), "place")
         strobe = Mux(ResetSignal(allow_reset_less=True), 0, engine.fire & takes)
-        parts, words = memory_parts(len(data), max(2, self.beats)), []
+        parts, words = memory_parts(len(data), max(2, self.beats), ports=2), []
         for bits, control in zip(parts, copies(m, Cat(strobe, place), len(parts), "address"), strict=True):
             held = memory.Memory(shape=bits.stop - bits.start, depth=max(2, self.beats), init=[])
             m.submodules[f"state_from{bits.start}"] = held

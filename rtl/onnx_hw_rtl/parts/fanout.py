@@ -52,9 +52,9 @@ def memory_reach(depth: int) -> int:
     return BITS_PER_COPY if depth <= MAX_DISTRIBUTED_WORDS else BITS_PER_ADDRESS_COPY
 
 
-def memory_parts(width: int, depth: int) -> list[slice]:
-    """Cut a wide memory into parts that have an address each."""
-    size = memory_reach(depth)
+def memory_parts(width: int, depth: int, ports: int = 1) -> list[slice]:
+    """Cut a wide memory into parts that have an address each, which goes to a number of ports of a block RAM."""
+    size = memory_reach(depth) if depth <= MAX_DISTRIBUTED_WORDS else BITS_PER_ADDRESS_COPY // ports
     return [slice(at, min(at + size, width)) for at in range(0, width, size)]
 
 
