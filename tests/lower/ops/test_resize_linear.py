@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from onnx_hw import flow
 from onnx_hw.lower.ops.resize_linear import _asymmetric_taps, _half_pixel_taps
-from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.operators.resize import Interpolation, interpolation_weights, source_positions
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.pool import Pool
@@ -87,8 +86,3 @@ def test_a_float_model_has_a_product_behind_it(tmp_path: Path) -> None:
     frames = {"x": np.random.default_rng(1).uniform(-1, 1, (8, 1, 2, 4, 4)).astype(np.float32)}
     network = flow.quantize(flow.read(path), frames)
     assert Depthwise in {type(node.operator) for node in network.nodes}
-
-
-def test_an_antialias_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="without antialias"):
-        flow.quantize(flow.read(model(tmp_path / "m.onnx", [0.5, 0.5], [1, 3, 4, 4], antialias=1)))
