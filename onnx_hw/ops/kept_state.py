@@ -79,7 +79,8 @@ class KeptState(Operator[EvenFolding]):
     def demand(self, folding: EvenFolding) -> Demand:
         beats, width = self.input_orders(folding)[0].beats, folding.lanes * self.operand.dtype.bits
         demand = engine((2, beats), some_pop=1, some_push=1) + decoded((0, 1), 1) + delayed(3, 1)
-        demand += delayed(counted(beats), 1) + copied(1 + counted(beats), width) + memories(width, max(2, beats))
+        demand += delayed(counted(beats), 1) + copied(1 + counted(beats), width)
+        demand += memories(width, max(2, beats), ports=2)
         return demand + copied(1, width) + Demand.of(LogicFunction(2, width), Register(width), LogicFunction(4, 2))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:

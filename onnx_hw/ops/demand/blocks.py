@@ -64,9 +64,9 @@ def copied(bits: int, width: int) -> Demand:
     return delayed(bits, 1).copied(-(-width // BITS_PER_COPY))
 
 
-def memory_reach(depth: int) -> int:
-    """Return the bits of a word that one copy of its address reaches."""
-    return BITS_PER_COPY if depth <= SHALLOW_WORDS else BITS_PER_ADDRESS_COPY
+def memory_reach(depth: int, ports: int = 1) -> int:
+    """Return the bits of a word that one copy of its address reaches, where it goes to a number of ports."""
+    return BITS_PER_COPY if depth <= SHALLOW_WORDS else BITS_PER_ADDRESS_COPY // ports
 
 
 def memory_parts(width: int, depth: int) -> int:
@@ -75,13 +75,14 @@ def memory_parts(width: int, depth: int) -> int:
 
 
 @lru_cache(maxsize=1 << 12)
-def memories(width: int, depth: int, read: tuple[tuple[int, int], ...] = ()) -> Demand:
+def memories(width: int, depth: int, read: tuple[tuple[int, int], ...] = (), ports: int = 1) -> Demand:
     """Return the demand of a memory in its parts.
 
     Args:
+        ports: number of ports that have the same address.
         read: (first bit, bit behind the last) of what a control that has copies chooses from; empty where that is all.
     """
-    parts, reach = Counter[Part](), memory_reach(depth)
+    parts, reach = Counter[Part](), memory_reach(depth, ports)
     for first in range(0, width, reach):
         whole = Memory(min(reach, width - first), depth)
         last = first + whole.width

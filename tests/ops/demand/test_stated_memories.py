@@ -21,6 +21,7 @@ from onnx_hw.ops.demand.requantize import requantize_demand
 from onnx_hw.ops.demand.sliding import reached
 from onnx_hw.ops.folding import ElementFolding, EvenFolding
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
+from onnx_hw.ops.kept_state import KeptState
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.operator import Operator
@@ -37,7 +38,7 @@ from onnx_hw_boards.families.ice40.recipes import ICE40_UP
 from onnx_hw_rtl.target import Target
 from support.random_cores import drawn, kinds
 
-WRITTEN = re.compile(r"^  memory width (\d+) size (\d+) \\(?:ring|vector|weights|elements|powers)\w*", re.M)
+WRITTEN = re.compile(r"^  memory width (\d+) size (\d+) \\(?:ring|vector|weights|elements|powers|state_from)\w*", re.M)
 OTHERWISE_NAMED = {"gearbox", "reduce", "regroup"}
 """Kinds of cores whose memories have other names than ``WRITTEN`` matches; other tests below look at them."""
 
@@ -54,6 +55,11 @@ def test_memories_of_few_words(capacity: int) -> None:
     """All weights of a pixel come in one word; a memory has two at least."""
     operator = MatMul(Tensor((1, 1, 3), Int(8)), Tensor((1, 4, 3), Int(6)), capacity=capacity)
     assert_memories_are_stated(operator, MatMulFolding(3, 4))
+
+
+def test_memory_of_both_ports() -> None:
+    """The address of a wide state goes to the write and to the read port, and has twice as many copies."""
+    assert_memories_are_stated(KeptState(Tensor((8, 8, 16), Int(8))), EvenFolding(16))
 
 
 def assert_memories_are_stated(operator: Operator[Any], folding: Any) -> None:
