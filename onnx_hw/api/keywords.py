@@ -15,8 +15,8 @@ NAMES = {"clock": "clock_mhz", "dim": "dimensions", "latency": "latency_us"}
 
 _WORDS = """
 accuracy-loss bits board calibration check clock cut-at dim fastest folding fps inputs latency lenient multipliers newer
-no-bitstream-check no-gate-level out output-kind port precision random-calibration resize seed sqnr stop-after store
-strict waves
+no-bitstream-check no-gate-level out output-kind port precision random-calibration resize seed sqnr state stop-after
+store streaming strict waves
 """
 OPTIONS = frozenset(_WORDS.split())
 """Options of ``onnx-hw build`` and ``onnx-hw infer`` that are keywords of ``onnx_hw.build`` and ``onnx_hw.infer``."""
@@ -61,6 +61,9 @@ def _spelled(option: str, value: str | None) -> str:
     name = NAMES.get(option, option.replace("-", "_"))
     if value is None:
         return name
+    if option == "state" and ":" in value:
+        entering, _, leaving = value.partition(":")
+        return f'{name}={{"{entering}": "{leaving}"}}'
     if "=" in value:
         pairs = [pair.partition("=") for pair in value.split(",")]
         spelled = ", ".join(f'"{key}": {number}' for key, _, number in pairs)

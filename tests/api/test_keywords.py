@@ -19,6 +19,7 @@ from onnx_hw.cli.infer import infer
         ("(--multipliers)", "(multipliers)"),
         ("`--port sim` simulates the whole chip", '`port="sim"` simulates the whole chip'),
         ("--clock", "clock_mhz"),
+        ("`--state h:hn` keeps it", '`state={"h": "hn"}` keeps it'),
         ("--bits weights=12 loses less", 'bits={"weights": 12} loses less'),
         ("`--bits weights=4,data=4`", '`bits={"weights": 4, "data": 4}`'),
         ("give real samples with --calibration", "give real samples with calibration"),
