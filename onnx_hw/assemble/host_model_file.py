@@ -14,6 +14,8 @@ from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.onnx.operators.classical_labels import UNKNOWN
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.onnx.operators.registry import facts_of
 from onnx_hw.ops.stream_order import UNUSED
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw_boards.linked_board import LinkedBoard
@@ -122,10 +124,6 @@ def _on_the_host(network: Network) -> dict[str, Any]:
     return {**steps, "constants": constants, "elsewhere": elsewhere}
 
 
-_SAME_NUMBERS = frozenset({"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"})
-"""Operators of the host behind which integers are the same ones."""
-
-
 def _labels_of(network: Network, value: str) -> dict[str, Any]:
     """Return the labels that the host gives to the numbers 0, 1, ... of a value, and that of any other number; empty
     without labels.
@@ -134,7 +132,7 @@ def _labels_of(network: Network, value: str) -> dict[str, Any]:
     for node in network.tail.graph.nodes if network.tail is not None else ():
         if names.isdisjoint(node.inputs[:1]):
             continue
-        if node.op_type in _SAME_NUMBERS:
+        if facts_of(node).effect is Effect.KEEPS:
             names.add(node.outputs[0])
         given = node.attributes
         labels = given.get("values_strings") or given.get("values_int64s")
