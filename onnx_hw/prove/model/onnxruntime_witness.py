@@ -115,6 +115,14 @@ def compare_with_onnxruntime(path: Path, model: Model, frames: Sequence[Frame], 
     return witness
 
 
+def _absolute_roots() -> list[str]:
+    """Return the folders that Python imports from; no relative ones where the current folder is gone."""
+    try:
+        return [os.path.abspath(entry) for entry in sys.path if entry]
+    except FileNotFoundError:
+        return [entry for entry in sys.path if os.path.isabs(entry)]
+
+
 def _is_random(node: Node) -> bool:
     """Return whether nobody else can compute what a node does; a Dropout only keeps its data."""
     return not operator_of(node).stateless and facts_of(node).effect is not Effect.KEEPS
@@ -160,7 +168,7 @@ def _run(path: Path, samples: Sequence[Frame], names: Sequence[str]) -> list[dic
         feeds = {f"{k} {name}": array for k, sample in enumerate(samples) for name, array in sample.items()}
         with (folder / process.FEEDS).open("wb") as file:
             np.savez(file, **feeds)  # type: ignore[arg-type]
-        roots = ("PYTHONPATH", os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry))
+        roots = ("PYTHONPATH", os.pathsep.join(_absolute_roots()))
         argv = (sys.executable or "python", "-m", process.__name__, temporary)
         try:
             execute([Command("onnxruntime", argv, folder, folder / "log", (roots,))], timeout=SECONDS)
