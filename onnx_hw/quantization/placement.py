@@ -159,7 +159,7 @@ class _BeforeNormalizations:
             self.visit(data[0], bits, alone=alone)
 
     def give(self, name: str, bits: int) -> None:
-        """Give the point whose numbers a value has at least so many bits."""
+        """Give at least this number of bits to the point whose numbers a value has."""
         while name not in self.points and name in self.producers and _effect(self.producers[name]) is Effect.KEEPS:
             name = self.producers[name].inputs[0]
         if name in self.points:
