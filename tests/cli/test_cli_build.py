@@ -169,7 +169,7 @@ def test_a_bug_is_one_sentence_and_a_file_in_the_output_folder(fake, tmp_path):
 
 def without_programs(fmax: float = 100.0) -> StageFunctions:
     """Return functions of the stages that call no program."""
-    made = Made(Path("made"), "0", False, {})
+    made = Made(Path("made"), "0", False, {BITSTREAM: "0" * 64})
     Path("made").mkdir()
     (Path("made") / BITSTREAM).touch()
     Path("netlist").write_text('{"modules": {"top": {"cells": {}, "netnames": {}}}}')

@@ -140,7 +140,14 @@ def test_every_composition_has_a_form() -> None:
     elsewhere |= {"Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal", "And", "Or", "Xor", "Not"}
     elsewhere |= {"RNN", "GRU", "LSTM"}  # test_recurrent
     elsewhere |= {"Attention", "RotaryEmbedding", "IsNaN", "Softmax"}  # test_attention
-    elsewhere |= {"Conv", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"}  # test_volumes
+    elsewhere |= {
+        "Conv",
+        "MaxPool",
+        "AveragePool",
+        "GlobalMaxPool",
+        "GlobalAveragePool",
+        "ConvTranspose",
+    }  # test_volumes
     elsewhere |= {"Add", "Sub", "Mul", "Div", "Pow"}  # lower.ops.test_normalizations
     elsewhere |= {"LogSoftmax", "Log", "LRN", "ReduceProd", "CumProd", "TopK", "SwiGLU"}  # test_along_axes
     elsewhere |= {"CausalConvWithState", "Compress", "IsInf", "GridSample"}
