@@ -317,7 +317,8 @@ class _Latencies:
     def _folded(self, cycles: Mapping[str, float]) -> Foldings | None:
         """Return foldings that use the lanes of the budget, with cycles in these proportions."""
         lanes = sum(node.operator.macs / cycles[node.name] for node in self._products)
-        most = min((most for most in (self.budget.mac_lanes, self.budget.dsp) if most is not None), default=None)
+        bounds = (self.budget.mac_lanes, None if self.budget.in_logic else self.budget.dsp)
+        most = min((most for most in bounds if most is not None), default=None)
         unit = lanes / most if most else 1.0
         for _ in range(MAX_STRIDES):
             foldings = self._at({name: unit * taken for name, taken in cycles.items()})
