@@ -194,14 +194,24 @@ def _fitting(tiles: Sequence[Tile], name: str, over: str = "", every: bool = Fal
             if other.startswith(over) and other != name:
                 for _, (mask, _) in tile.kind.choices[other]:
                     later |= mask
+        strength = _strength(tile, over)
         for value, (mask, pattern) in tile.kind.choices.get(name, ()):
             mask &= ~later
             scores[value] = scores.get(value, 0) + mask.bit_count()
-            if tile.bits & mask != pattern & mask:
+            seen = mask & ~strength if "LVCMOS" in value or "LVTTL" in value else mask
+            if tile.bits & seen != pattern & seen:
                 wrong.add(value)
     fitting = {value: score for value, score in scores.items() if value not in wrong}
     most = max(fitting.values(), default=0)
     return tuple(value for value, score in fitting.items() if score == most)
+
+
+def _strength(tile: Tile, over: str) -> int:
+    """Return the bits of the strength that an output of LVCMOS or LVTTL has, which is written over its type; else 0."""
+    mask = 0
+    for _, (own, pattern) in tile.kind.choices.get(f"{over}DRIVE", ()) if over.startswith("PIO") else ():
+        mask |= own if tile.bits & own == pattern else 0
+    return mask
 
 
 def _joint(tiles: Sequence[Tile], name: str) -> tuple[str, ...]:
