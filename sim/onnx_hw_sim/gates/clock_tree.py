@@ -31,7 +31,9 @@ def clock_of(netlist: FlatNetlist, library: CellLibrary, port: str, mhz: Fractio
     """
     made = {netlist.ports[port][0]: mhz}
     cells = [cell for cell in netlist.cells if cell.kind in library.clocks]
-    for _ in cells:  # as many as there are, since one may come behind another
+    some_more = True
+    while some_more:  # since one may come behind another
+        some_more = False
         for cell in list(cells):
             for net, own in list(made.items()):
                 if (net,) not in cell.pins.values():
@@ -40,6 +42,7 @@ def clock_of(netlist: FlatNetlist, library: CellLibrary, port: str, mhz: Fractio
                 if path is not None and path.source == net:
                     made |= path.clocks
                     cells.remove(cell)
+                    some_more = True
                     break
     pins = Counter(net for cell in netlist.cells for nets in cell.pins.values() for net in nets if net in made)
     if not pins:

@@ -179,6 +179,29 @@ def _pad(cell: ChipCell, parts: Parts) -> None:
         raise not_modelled(cell, f"its type is {kind:06b}")
 
 
+def _through_table(cell: ChipCell, mhz: Fraction) -> ClockPath | None:
+    """Return the clock behind a table that passes one input on, as nextpnr puts it before some PLLs."""
+    nets = [cell.pins.get(f"I{k}", (ZERO,))[0] for k in range(4)]
+    free = [k for k, net in enumerate(nets) if net not in (ZERO, ONE)]
+    if len(free) != 1:
+        return None
+    entry, table = sum(1 << k for k, net in enumerate(nets) if net == ONE), cell.number("LUT_INIT")
+    passed = not table >> entry & 1 and table >> (entry | 1 << free[0]) & 1
+    return ClockPath(nets[free[0]], {cell.pin("O"): mhz}) if passed else None
+
+
+def _buffered_pad(cell: ChipCell, parts: Parts) -> None:
+    """Add a pad whose input drives a global network."""
+    kind = cell.number("PIN_TYPE")
+    if kind >> 2 != 0 or kind & 3 != _INPUT:
+        raise not_modelled(cell, f"its type is {kind:06b}")
+    parts.table((cell.pin("PACKAGE_PIN"),), 0b10, cell.pin("GLOBAL_BUFFER_OUTPUT"))
+
+
+def _through_buffered_pad(cell: ChipCell, mhz: Fraction) -> ClockPath:
+    return ClockPath(cell.pin("PACKAGE_PIN"), {cell.pin("GLOBAL_BUFFER_OUTPUT"): mhz})
+
+
 def _through_pad(cell: ChipCell, mhz: Fraction) -> ClockPath | None:
     return ClockPath(cell.pin("PACKAGE_PIN"), {cell.pin("D_IN_0"): mhz}) if "D_IN_0" in cell.pins else None
 
@@ -215,6 +238,7 @@ _MODELS: dict[str, Model] = {
     "SB_RAM40_4K": _ram40,
     "SB_MAC16": _mac16,
     "SB_IO": _pad,
+    "SB_GB_IO": _buffered_pad,
     "SB_PLL40_PAD": _pll,
     "SB_PLL40_CORE": _pll,
 }
@@ -222,5 +246,11 @@ _MODELS: dict[str, Model] = {
 LIBRARY = CellLibrary(
     _MODELS,
     Path(__file__),
-    clocks={"SB_IO": _through_pad, "SB_PLL40_PAD": _through_pll, "SB_PLL40_CORE": _through_pll},
+    clocks={
+        "SB_LUT4": _through_table,
+        "SB_IO": _through_pad,
+        "SB_GB_IO": _through_buffered_pad,
+        "SB_PLL40_PAD": _through_pll,
+        "SB_PLL40_CORE": _through_pll,
+    },
 )
