@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -89,6 +89,10 @@ def _grid(device: str) -> tuple[tuple[str, TileType, Place, Mapping[str, Any]], 
     return tuple(tiles)
 
 
+Hidden = Callable[[Tile, str], int]
+"""Function from a tile and a value of a setting to bits of that value which another setting has written over."""
+
+
 class ChipTiles:
     """All tiles of a chip.
 
@@ -150,15 +154,18 @@ class ChipTiles:
         values = _fitting([tile for place in places for tile in self.at.get(place, ())], f"{prefix}MODE", prefix, True)
         return values[0] if len(values) == 1 else ""
 
-    def base(self, places: Sequence[Place], prefix: str, name: str, *, every: bool = False) -> tuple[str, ...]:
+    def base(
+        self, places: Sequence[Place], prefix: str, name: str, *, every: bool = False, hidden: Hidden | None = None
+    ) -> tuple[str, ...]:
         """Return the values of a setting that others are written over; explain its bits.
 
         Args:
             prefix: beginning of the names of the settings that belong together.
             every: whether all of those are, or only those with a default.
+            hidden: bits of a value that another setting has written over.
         """
         tiles = [tile for place in places for tile in self.at.get(place, ())]
-        chosen = _fitting(tiles, prefix + name, prefix, every)
+        chosen = _fitting(tiles, prefix + name, prefix, every, hidden)
         for tile in tiles:
             for value, (_, pattern) in tile.kind.choices.get(prefix + name, ()):
                 if value in chosen:
@@ -179,12 +186,15 @@ class ChipTiles:
         return values
 
 
-def _fitting(tiles: Sequence[Tile], name: str, over: str = "", every: bool = False) -> tuple[str, ...]:
+def _fitting(
+    tiles: Sequence[Tile], name: str, over: str = "", every: bool = False, hidden: Hidden | None = None
+) -> tuple[str, ...]:
     """Return the values of a setting that match in all tiles: those with the most bits.
 
     Args:
         over: beginning of the names of settings which this one is written before: bits of theirs do not count.
         every: whether all of those count, or only those with a default.
+        hidden: bits of a value that another setting has written over, and that may be anything.
     """
     scores: dict[str, int] = {}
     wrong: set[str] = set()
@@ -194,24 +204,15 @@ def _fitting(tiles: Sequence[Tile], name: str, over: str = "", every: bool = Fal
             if other.startswith(over) and other != name:
                 for _, (mask, _) in tile.kind.choices[other]:
                     later |= mask
-        strength = _strength(tile, over)
         for value, (mask, pattern) in tile.kind.choices.get(name, ()):
             mask &= ~later
             scores[value] = scores.get(value, 0) + mask.bit_count()
-            seen = mask & ~strength if "LVCMOS" in value or "LVTTL" in value else mask
+            seen = mask & ~hidden(tile, value) if hidden else mask
             if tile.bits & seen != pattern & seen:
                 wrong.add(value)
     fitting = {value: score for value, score in scores.items() if value not in wrong}
     most = max(fitting.values(), default=0)
     return tuple(value for value, score in fitting.items() if score == most)
-
-
-def _strength(tile: Tile, over: str) -> int:
-    """Return the bits of the strength that an output of LVCMOS or LVTTL has, which is written over its type; else 0."""
-    mask = 0
-    for _, (own, pattern) in tile.kind.choices.get(f"{over}DRIVE", ()) if over.startswith("PIO") else ():
-        mask |= own if tile.bits & own == pattern else 0
-    return mask
 
 
 def _joint(tiles: Sequence[Tile], name: str) -> tuple[str, ...]:

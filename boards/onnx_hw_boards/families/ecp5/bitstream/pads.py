@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from onnx_hw_boards.families.ecp5.bitstream.chip_tiles import ChipTiles, Place
+from onnx_hw_boards.families.ecp5.bitstream.chip_tiles import ChipTiles, Place, Tile
 from onnx_hw_boards.families.ecp5.bitstream.tile_database import device_data
 from onnx_hw_boards.families.ecp5.bitstream.unpacked_cells import CellMaker
 from onnx_hw_boards.families.unpacked_bitstream import Pad
@@ -45,7 +46,7 @@ class PackagePins:
         place, letter = self.sites[pin]
         places = self._places(place, letter)
         settings = self._tiles.settings(places, f"PIO{letter}.")
-        types = self._tiles.base(places, f"PIO{letter}.", "BASE_TYPE")
+        types = self._tiles.base(places, f"PIO{letter}.", "BASE_TYPE", hidden=partial(_strength, f"PIO{letter}.DRIVE"))
         kinds = [value.partition("_") for value in types if value not in _OFF]
         directions = {direction for direction, _, _ in kinds if direction in _DIRECTIONS}
         return Pad(
@@ -76,3 +77,11 @@ class PackagePins:
         """Return the wire on which the value of a pin enters the chip."""
         place, letter = self.sites[pin]
         return (*place, f"JPADDI{letter}_PIO")
+
+
+def _strength(setting: str, tile: Tile, value: str) -> int:
+    """Return the bits of the strength of a pad in a tile, which is written over its type if that is LVCMOS or LVTTL."""
+    if "LVCMOS" not in value and "LVTTL" not in value:
+        return 0
+    strengths = tile.kind.choices.get(setting, ())
+    return next((mask for _, (mask, pattern) in strengths if tile.bits & mask == pattern), 0)
