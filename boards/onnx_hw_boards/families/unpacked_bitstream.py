@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -38,6 +39,24 @@ class Pad:
 
     def __str__(self) -> str:
         return f"{self.direction or 'off'} {'/'.join(sorted(self.standards))}".strip()
+
+
+_PORT_BIT = re.compile(r"(.+?)(?:\[(\d+)\])?")
+
+
+def ports_of_bits(bits: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Return the nets of ports, lowest bit first, of those of bits such as ``x_payload[3]``."""
+    ports: dict[str, dict[int, int]] = {}
+    for name, net in bits.items():
+        match = _PORT_BIT.fullmatch(name)
+        assert match is not None
+        ports.setdefault(match[1], {})[int(match[2] or 0)] = net
+    return {name: tuple(nets[k] for k in range(len(nets))) for name, nets in ports.items()}
+
+
+def port_of_bit(bit: str) -> str:
+    """Return the port of a bit such as ``x_payload[3]``."""
+    return bit.partition("[")[0]
 
 
 @dataclass(frozen=True)

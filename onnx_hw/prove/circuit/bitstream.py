@@ -32,7 +32,13 @@ from onnx_hw.prove.circuit.stored_comparison import compared_once
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.families.family import Family
-from onnx_hw_boards.families.unpacked_bitstream import DamagedBitstream, NotUnpacked, Pad, UnpackedBitstream
+from onnx_hw_boards.families.unpacked_bitstream import (
+    DamagedBitstream,
+    NotUnpacked,
+    Pad,
+    UnpackedBitstream,
+    port_of_bit,
+)
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.pins import place
 
@@ -303,7 +309,7 @@ def _wanted_pads(design: Design, chip: Netlist, pin_of: Mapping[str, str]) -> di
     sources, sinks = streams_of(design)
     inputs = {"clk", "rst", *(f"{sink.name}_ready" for sink in sinks)}
     inputs |= {f"{source.name}_{part}" for source in sources for part in ("payload", "valid")}
-    return {port: ("INPUT" if port.partition("[")[0] in inputs else "OUTPUT", board.io_type) for port in pin_of}
+    return {port: ("INPUT" if port_of_bit(port) in inputs else "OUTPUT", board.io_type) for port in pin_of}
 
 
 def _pads(design: Design, chip: Netlist, unpacked: UnpackedBitstream, pin_of: Mapping[str, str]) -> list[str]:

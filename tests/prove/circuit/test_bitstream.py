@@ -7,39 +7,19 @@ from collections import defaultdict
 
 import pytest
 
-from onnx_hw.ir.design import Design
-from onnx_hw.messages.errors import ExitCode
 from onnx_hw.prove.circuit import bitstream
-from onnx_hw.prove.circuit.bitstream import BitstreamCheck
 from onnx_hw.report import proof_chain
 from onnx_hw_boards.families.ecp5.bitstream.chip_tiles import ChipTiles
 from onnx_hw_boards.families.ecp5.bitstream.netlist import read_configuration
 from onnx_hw_boards.families.ecp5.bitstream.tile_database import DatabaseMissing, database
 from onnx_hw_boards.families.unpacked_bitstream import DamagedBitstream
 from onnx_hw_tools import tools
+from support.bitstream_bench import BitstreamBench, assert_another_build_is_named, assert_named
 from support.bitstream_flips import drawn_flips
-from support.design_bench import random_frames
 from support.injected_bitstream_faults import FAULTS, Bits, Fault
-from support.recorded_bitstream import RecordedChip, design_of, recorded, unpacked_by_others
+from support.recorded_bitstream import recorded, unpacked_by_others
 
-
-class Bench:
-    """The recorded chip, and its bits."""
-
-    def __init__(self, chip: RecordedChip) -> None:
-        self.chip = chip
-        board = chip.chip.target.board
-        configuration = read_configuration(chip.data, board.device.name)
-        pin_of = dict(re.findall(r'LOCATE COMP "(.+?)" SITE "(.+?)"', chip.chip.constraints))
-        tiles = ChipTiles(board.device.name, configuration.frames)
-        self.bits = Bits(tiles, configuration.block_rams, board.package, pin_of)
-        self.frames = random_frames(chip.design, 6, 1)
-
-    def compare(self, bits: Bits, design: Design | None = None) -> BitstreamCheck:
-        chip = self.chip
-        unpacked, pin_of = bits.unpacked, self.bits.pin_of
-        design = design or chip.design
-        return bitstream.compare(design, chip.chip, chip.netlist, chip.routed, unpacked, pin_of, self.frames)
+Bench = BitstreamBench[Bits]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +29,12 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
         database()
     except (tools.ToolMissing, DatabaseMissing) as missing:
         pytest.skip(str(missing))
-    return Bench(recorded(tmp_path_factory.mktemp("recorded")))
+    chip = recorded(tmp_path_factory.mktemp("recorded"))
+    board = chip.chip.target.board
+    configuration = read_configuration(chip.data, board.device.name)
+    pin_of = dict(re.findall(r'LOCATE COMP "(.+?)" SITE "(.+?)"', chip.chip.constraints))
+    tiles = ChipTiles(board.device.name, configuration.frames)
+    return BitstreamBench(chip, Bits(tiles, configuration.block_rams, board.package, pin_of), pin_of)
 
 
 def test_a_sound_bitstream_is_its_netlist(bench: Bench) -> None:
@@ -98,19 +83,11 @@ def test_another_program_reads_the_same_bits(bench: Bench) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_faults_in_the_bits_are_named(bench: Bench, fault: Fault) -> None:
-    found = bench.compare(fault(bench.bits))
-    assert not found.agrees, fault.__name__
-    said = f"{found.difference}; {found.obstacle}"
-    assert re.search(FAULTS[fault], said), said
-    assert proof_chain.netlist_bitstream(found).state != "proven"
+    assert_named(bench.compare(fault(bench.bits)), FAULTS[fault])
 
 
 def test_the_bitstream_of_another_build_is_named(bench: Bench) -> None:
-    found = bench.compare(bench.bits, design_of(seed=2))
-    assert re.match(r"node\.o\[.*: golden -?\d+, bitstream -?\d+", found.difference)
-    error = bitstream.difference_error(found)
-    assert error.exit_code is ExitCode.MISMATCH and error.problems[0].code == "bitstream-differs"
-    assert proof_chain.netlist_bitstream(found).state == "failed"
+    assert_another_build_is_named(bench, "ecp5")
 
 
 def test_damaged_files_are_named(bench: Bench) -> None:

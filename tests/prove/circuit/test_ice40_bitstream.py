@@ -10,10 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw.ir.design import Design
-from onnx_hw.messages.errors import ExitCode
 from onnx_hw.prove.circuit import bitstream
-from onnx_hw.prove.circuit.bitstream import BitstreamCheck
 from onnx_hw.report import proof_chain
 from onnx_hw_boards.families.ice40.bitstream import chip_database, hard_cells
 from onnx_hw_boards.families.ice40.bitstream.chip_cells import ChipCells
@@ -22,36 +19,24 @@ from onnx_hw_boards.families.ice40.bitstream.die_bits import DIES, DieBits, bank
 from onnx_hw_boards.families.ice40.bitstream.routing import ChosenPips
 from onnx_hw_boards.families.unpacked_bitstream import DamagedBitstream, NotUnpacked
 from onnx_hw_tools import tools
+from support.bitstream_bench import BitstreamBench, assert_another_build_is_named, assert_named
 from support.bitstream_flips import drawn_flips
-from support.design_bench import random_frames
 from support.injected_ice40_bitstream_faults import ICE_FAULTS, IceBits, IceFault, with_turned_bit
-from support.recorded_bitstream import RecordedChip, design_of, recorded, unpacked_by_others
+from support.recorded_bitstream import recorded, unpacked_by_others
 
-
-class IceBench:
-    """The recorded chip, and its bits."""
-
-    def __init__(self, chip: RecordedChip) -> None:
-        self.chip = chip
-        board = chip.chip.target.board
-        pin_of = dict(re.findall(r"^set_io (\S+) (\S+)", chip.chip.constraints, re.MULTILINE))
-        self.bits = IceBits(DieBits("5k", read_banks(chip.data)), board.package, pin_of)
-        self.frames = random_frames(chip.design, 6, 1)
-
-    def compare(self, bits: IceBits, design: Design | None = None) -> BitstreamCheck:
-        chip = self.chip
-        unpacked, pin_of = bits.unpacked, self.bits.pin_of
-        design = design or chip.design
-        return bitstream.compare(design, chip.chip, chip.netlist, chip.routed, unpacked, pin_of, self.frames)
+IceBench = BitstreamBench[IceBits]
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> IceBench:
     try:
         tools.find("c++")
-        return IceBench(recorded(tmp_path_factory.mktemp("recorded"), "up5k"))
+        chip = recorded(tmp_path_factory.mktemp("recorded"), "up5k")
+        die = DieBits("5k", read_banks(chip.data))
     except (tools.ToolMissing, NotUnpacked) as missing:
         pytest.skip(str(missing))
+    pin_of = dict(re.findall(r"^set_io (\S+) (\S+)", chip.chip.constraints, re.MULTILINE))
+    return BitstreamBench(chip, IceBits(die, chip.chip.target.board.package, pin_of), pin_of)
 
 
 def test_a_sound_bitstream_is_its_netlist(bench: IceBench) -> None:
@@ -96,19 +81,11 @@ def test_another_program_reads_the_same_bits(bench: IceBench) -> None:
 
 @pytest.mark.parametrize("fault", ICE_FAULTS, ids=lambda fault: fault.__name__)
 def test_faults_in_the_bits_are_named(bench: IceBench, fault: IceFault) -> None:
-    found = bench.compare(fault(bench.bits))
-    assert not found.agrees, fault.__name__
-    said = f"{found.difference}; {found.obstacle}"
-    assert re.search(ICE_FAULTS[fault], said), said
-    assert proof_chain.netlist_bitstream(found).state != "proven"
+    assert_named(bench.compare(fault(bench.bits)), ICE_FAULTS[fault])
 
 
 def test_the_bitstream_of_another_build_is_named(bench: IceBench) -> None:
-    found = bench.compare(bench.bits, design_of(seed=2, board="up5k"))
-    assert re.match(r"node\.o\[.*: golden -?\d+, bitstream -?\d+", found.difference)
-    error = bitstream.difference_error(found)
-    assert error.exit_code is ExitCode.MISMATCH and error.problems[0].code == "bitstream-differs"
-    assert proof_chain.netlist_bitstream(found).state == "failed"
+    assert_another_build_is_named(bench, "up5k")
 
 
 def test_damaged_files_are_named(bench: IceBench) -> None:

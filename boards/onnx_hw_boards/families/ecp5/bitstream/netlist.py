@@ -19,10 +19,16 @@ from onnx_hw_boards.families.ecp5.bitstream.pads import PackagePins
 from onnx_hw_boards.families.ecp5.bitstream.routing import AmbiguousWire, Routing, Wire
 from onnx_hw_boards.families.ecp5.bitstream.tile_database import DatabaseMissing
 from onnx_hw_boards.families.ecp5.bitstream.unpacked_cells import CellMaker
-from onnx_hw_boards.families.unpacked_bitstream import DamagedBitstream, NotUnpacked, Pad, UnpackedBitstream
+from onnx_hw_boards.families.unpacked_bitstream import (
+    DamagedBitstream,
+    NotUnpacked,
+    Pad,
+    UnpackedBitstream,
+    port_of_bit,
+    ports_of_bits,
+)
 from onnx_hw_sim.gates.netlist import RUBBISH, FlatNetlist
 
-_PORT = re.compile(r"(.+?)(?:\[(\d+)\])?")
 _PIN = re.compile(r"JPADDI[ABCD]_PIO")
 
 _SITES = {
@@ -148,22 +154,17 @@ def _ports(
     maker: CellMaker, pins: PackagePins, pads: Mapping[str, Pad], pin_of: Mapping[str, str]
 ) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
     """Return the nets of all ports, and those that are inputs; a pin that is off is an open net."""
-    bits: dict[str, dict[int, int]] = {}
+    nets: dict[str, int] = {}
     inputs: set[str] = set()
-    for port, pin in pin_of.items():
-        match = _PORT.fullmatch(port)
-        assert match is not None
-        name, bit = match[1], int(match[2] or 0)
-        pad = pads.get(pin)
-        if pad is not None and pad.direction == "INPUT":
-            inputs.add(name)
-            net = maker.net_of.setdefault(pins.input(pin), maker.fresh())
-        elif pad is not None and pad.direction == "OUTPUT":
-            net = pins.output(maker, pin)
-        else:
-            net = RUBBISH
-        bits.setdefault(name, {})[bit] = net
-    return {name: tuple(nets[k] for k in range(len(nets))) for name, nets in bits.items()}, frozenset(inputs)
+    for bit, pin in pin_of.items():
+        direction = pads[pin].direction if pin in pads else ""
+        nets[bit] = RUBBISH
+        if direction == "INPUT":
+            inputs.add(port_of_bit(bit))
+            nets[bit] = maker.net_of.setdefault(pins.input(pin), maker.fresh())
+        elif direction == "OUTPUT":
+            nets[bit] = pins.output(maker, pin)
+    return ports_of_bits(nets), frozenset(inputs)
 
 
 def _pin_at(pins: PackagePins, wire: Wire) -> str:

@@ -14,10 +14,8 @@ from onnx_hw_boards.families.ice40.bitstream.configuration_file import read_bank
 from onnx_hw_boards.families.ice40.bitstream.die_bits import DIE_OF, DIES, DieBits
 from onnx_hw_boards.families.ice40.bitstream.pads import PinSettings
 from onnx_hw_boards.families.ice40.bitstream.routing import ChosenPips
-from onnx_hw_boards.families.unpacked_bitstream import NotUnpacked, Pad, UnpackedBitstream
+from onnx_hw_boards.families.unpacked_bitstream import NotUnpacked, Pad, UnpackedBitstream, port_of_bit, ports_of_bits
 from onnx_hw_sim.gates.netlist import RUBBISH, FlatNetlist
-
-_PORT = re.compile(r"(.+?)(?:\[(\d+)\])?")
 
 _UNDERSTOOD = {
     "logic": re.compile(r"LC_\d|NegClk|CarryInSet"),
@@ -77,21 +75,17 @@ def _ports(
     maker: ChipCells, pins: PinSettings, pads: Mapping[str, Pad], pin_of: Mapping[str, str]
 ) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
     """Return the nets of all ports, and those that are inputs; a pin that is off is an open net."""
-    bits: dict[str, dict[int, int]] = {}
+    nets: dict[str, int] = {}
     inputs: set[str] = set()
-    for port, pin in pin_of.items():
-        match = _PORT.fullmatch(port)
-        assert match is not None
-        name, bit = match[1], int(match[2] or 0)
+    for bit, pin in pin_of.items():
         direction = pads[pin].direction if pin in pads else ""
-        net = RUBBISH
+        nets[bit] = RUBBISH
         if direction == "INPUT":
-            inputs.add(name)
-            net = maker.net_of.setdefault((pins.bels[pin], "D_IN_0"), maker.fresh())
+            inputs.add(port_of_bit(bit))
+            nets[bit] = maker.net_of.setdefault((pins.bels[pin], "D_IN_0"), maker.fresh())
         elif direction == "OUTPUT":
-            net = pins.output(pin)
-        bits.setdefault(name, {})[bit] = net
-    return {name: tuple(nets[k] for k in range(len(nets))) for name, nets in bits.items()}, frozenset(inputs)
+            nets[bit] = pins.output(pin)
+    return ports_of_bits(nets), frozenset(inputs)
 
 
 def _make(maker: ChipCells, pins: PinSettings, output: Output) -> None:
