@@ -17,37 +17,29 @@ import numpy as np
 from onnx_hw.exact.division import scaled_quotient
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.rounding import Rounding
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import added, delayed, engine
 from onnx_hw.ops.demand.division import divider_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand
+from onnx_hw.ops.dividing_operator import DividingOperator, StepFolding
 from onnx_hw.ops.folding import ElementFolding
-from onnx_hw.ops.operator import Component, Operator, even_cuts, narrow_cuts
+from onnx_hw.ops.operator import Component, even_cuts, narrow_cuts
 from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Adder, Comparator, Demand, Multiplexer, Register
 
-MULTIPLIER_LATENCY = 3
-"""Cycles of the products with the numerator and the denominator of the factor, where either is no power of two."""
-
 
 @dataclass(frozen=True, repr=False)
-class DivideFolding(ElementFolding):
-    """Folding of a quotient of two tensors.
-
-    Attributes:
-        steps: cycles spent on a beat: 1, or one for each bit of a quotient, which a lane then finds with one
-            subtraction.
-    """
+class DivideFolding(StepFolding, ElementFolding):
+    """Folding of a quotient of two tensors."""
 
     steps: int = 1
 
 
 @dataclass(frozen=True, repr=False)
-class Divide(Operator[DivideFolding]):
+class Divide(DividingOperator[DivideFolding]):
     """Quotient of two integer tensors of one shape.
 
     Attributes:
@@ -72,14 +64,7 @@ class Divide(Operator[DivideFolding]):
             raise ValueError(f"the operands of a quotient must have one shape, not {self.a.shape} and {self.b.shape}")
         if not self.factor:
             raise ValueError("the factor of a quotient must not be 0")
-        if self.grid.channels != 1 or self.grid.zero_point[0].denominator != 1:
-            raise ValueError("the grid of the result must have one step and an integer zero point")
-        if self.grid.rounding is not Rounding.HALF_EVEN:
-            raise ValueError(f"the result must be rounded half to even, not by {self.grid.rounding}")
-
-    @property
-    def zero_point(self) -> int:
-        return int(self.grid.zero_point[0])
+        self.require_grid()
 
     def _ranges(self) -> list[tuple[int, int]]:
         operands = zip((self.a, self.b), self.offsets, strict=True)
@@ -117,36 +102,16 @@ class Divide(Operator[DivideFolding]):
         a, b = (replace(operand, shape=order.shape) for operand in (self.a, self.b))
         return replace(self, a=a, b=b), dict.fromkeys((*self.inputs, *self.outputs), order)
 
-    def limits(self) -> dict[str, int]:
-        return super().limits() | {"steps": self.quotient_bits}
-
-    def illegal(self, folding: DivideFolding) -> str:
-        reason = super().illegal(folding)
-        if not reason and folding.steps not in (1, self.quotient_bits):
-            return f"steps must be 1 or {self.quotient_bits} here"
-        return reason
-
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[DivideFolding]:
         """Yield the narrowest foldings and those of neighbours, with dividers in steps where a beat has the time."""
         cuts = narrow_cuts(self.a, interval, given, wanted) + even_cuts(self.a, interval, given, wanted)
-        for cut in dict.fromkeys(cuts):
-            in_steps = DivideFolding(*cut, steps=self.quotient_bits)
-            yield in_steps if self.cycles(in_steps) <= interval else DivideFolding(*cut)
-
-    def cycles(self, folding: DivideFolding) -> int:
-        return self.input_orders(folding)[0].beats * folding.steps
-
-    @property
-    def _scales(self) -> bool:
-        """Whether numerator or denominator of the factor need a multiplication."""
-        return any(part & (part - 1) for part in abs(self.factor).as_integer_ratio())
+        yield from self.in_steps((DivideFolding(*cut) for cut in dict.fromkeys(cuts)), interval)
 
     def latency(self, folding: DivideFolding) -> int:
         """Return the cycles from the last step to the result: sums, magnitudes, factor, division, sign, clamp."""
-        division = 2 + (self.quotient_bits if folding.steps == 1 else 0)
-        return 2 + MULTIPLIER_LATENCY * self._scales + division + 2
+        return 2 + self.division_latency(folding) + 2
 
     def schedule(self, folding: DivideFolding) -> Schedule:
         beats, steps = self.input_orders(folding)[0].beats, folding.steps
@@ -163,7 +128,7 @@ class Divide(Operator[DivideFolding]):
             whole = Int.holding(low, high).bits
             lane += added(whole) if offset else delayed(whole, 1)
             lane += Demand.of(Adder(bits), Register(bits)) if low < 0 else delayed(bits, 1)
-            if self._scales:
+            if self.multiplies:
                 lane += known_products_demand(bits, np.array([part]))
             scaled.append(bits + part.bit_length())
         lane += divider_demand(1, scaled[0], scaled[1], self.quotient_bits, steps)

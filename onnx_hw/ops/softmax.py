@@ -14,13 +14,12 @@ import numpy as np
 
 from onnx_hw.exact.division import scaled_quotient
 from onnx_hw.exact.grid import Grid
-from onnx_hw.exact.rounding import Rounding
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import accumulator, added, delayed, engine, maximum, position, rom
 from onnx_hw.ops.demand.division import divider_demand, pixel_ring_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand
-from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.operator import Component, Operator, even_lanes
+from onnx_hw.ops.dividing_operator import DividingOperator, StepFolding
+from onnx_hw.ops.operator import Component, even_lanes
 from onnx_hw.ops.rom_contents import RomImage
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
@@ -31,18 +30,13 @@ from onnx_hw_boards.demand import Comparator, Demand, LogicFunction, Multiplexer
 MAX_BITS_IN_LOGIC = 4608
 """Bits of a table up to which it is made of look-up tables."""
 
-MULTIPLIER_LATENCY = 3
-"""Cycles of the products with the numerator and the denominator of the scale, where either is no power of two."""
-
 
 @dataclass(frozen=True, repr=False)
-class SoftmaxFolding(Folding):
+class SoftmaxFolding(StepFolding):
     """Folding of a Softmax core.
 
     Attributes:
         lanes: channels per beat.
-        steps: cycles spent on a beat: 1, or one for each bit of a quotient, which a lane then finds with one
-            subtraction.
     """
 
     lanes: int
@@ -50,7 +44,7 @@ class SoftmaxFolding(Folding):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Softmax(Operator[SoftmaxFolding]):
+class Softmax(DividingOperator[SoftmaxFolding]):
     """Exponentials of the channels of a pixel, divided by their sum.
 
     Attributes:
@@ -71,14 +65,7 @@ class Softmax(Operator[SoftmaxFolding]):
             raise ValueError(f"there must be {last - first + 1} exponentials, not {self.exponentials.shape}")
         if self.exponentials[0] < 1 or self.exponentials.min() < 0 or (np.diff(self.exponentials) > 0).any():
             raise ValueError("exponentials must begin with 1 or more, never rise and not be negative")
-        if self.grid.channels != 1 or self.grid.zero_point[0].denominator != 1:
-            raise ValueError("the grid of the result must have one step and an integer zero point")
-        if self.grid.rounding is not Rounding.HALF_EVEN:
-            raise ValueError(f"the result must be rounded half to even, not by {self.grid.rounding}")
-
-    @property
-    def zero_point(self) -> int:
-        return int(self.grid.zero_point[0])
+        self.require_grid()
 
     @property
     def factor(self) -> Fraction:
@@ -101,30 +88,11 @@ class Softmax(Operator[SoftmaxFolding]):
         """Bits of the quotients that are told apart; greater ones saturate."""
         return max(1, (self.results()[0].range[1] - self.zero_point).bit_length())
 
-    def limits(self) -> dict[str, int]:
-        return super().limits() | {"steps": self.quotient_bits}
-
-    def illegal(self, folding: SoftmaxFolding) -> str:
-        reason = super().illegal(folding)
-        if not reason and folding.steps not in (1, self.quotient_bits):
-            return f"steps must be 1 or {self.quotient_bits} here"
-        return reason
-
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[SoftmaxFolding]:
         """Yield the narrowest foldings, with a divider in steps where a beat has the time."""
-        for lanes in even_lanes(self.operand, interval, given, wanted):
-            in_steps = SoftmaxFolding(lanes, self.quotient_bits)
-            yield in_steps if self.cycles(in_steps) <= interval else SoftmaxFolding(lanes)
-
-    def cycles(self, folding: SoftmaxFolding) -> int:
-        return self.input_orders(folding)[0].beats * folding.steps
-
-    @property
-    def _scales(self) -> bool:
-        """Whether numerator or denominator of the factor need a multiplication."""
-        return any(part & (part - 1) for part in self.factor.as_integer_ratio())
+        yield from self.in_steps(map(SoftmaxFolding, even_lanes(self.operand, interval, given, wanted)), interval)
 
     def latency(self, folding: SoftmaxFolding) -> int:
         """Return the cycles from the last step of a beat to its results.
@@ -133,8 +101,7 @@ class Softmax(Operator[SoftmaxFolding]):
         the sum (2 and a tree), which an element waits for in the pipeline; then the division and the clamp.
         """
         trees = 2 * (folding.lanes - 1).bit_length()
-        division = 2 + (self.quotient_bits if folding.steps == 1 else 0)
-        return 3 + 3 + 2 + trees + MULTIPLIER_LATENCY * self._scales + division + 1
+        return 3 + 3 + 2 + trees + self.division_latency(folding) + 1
 
     def schedule(self, folding: SoftmaxFolding) -> Schedule:
         (order,), steps = self.input_orders(folding), folding.steps
@@ -183,7 +150,7 @@ class Softmax(Operator[SoftmaxFolding]):
         demand += sum((added(power + level) * (lanes >> level) for level in range(1, levels + 1)), Demand())
         demand += (accumulator(total) if several else delayed(total, 1)) + delayed(total, 2)
         demand += Demand.of(Multiplexer(2, total), Register(total))
-        if self._scales:
+        if self.multiplies:
             up, down = (np.array([part]) for part in self.factor.as_integer_ratio())
             demand += lanes * known_products_demand(power, up) + known_products_demand(total, down)
         demand += divider_demand(lanes, numerator, denominator, self.quotient_bits, steps)

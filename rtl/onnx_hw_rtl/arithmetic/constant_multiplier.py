@@ -14,6 +14,9 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_rtl.parts.delay_line import delayed
 
+MULTIPLIER_LATENCY = 3
+"""Cycles of the products before a division, with numerator and denominator of its factor."""
+
 
 def digits_of(number: int) -> list[tuple[int, int]]:
     """Return (sign, shift) of the powers of two that add up to a number, least first: its non-adjacent form.

@@ -20,14 +20,12 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 
 from onnx_hw_rtl.arithmetic.clamp import clamp
-from onnx_hw_rtl.arithmetic.constant_multiplier import constant_multiple
+from onnx_hw_rtl.arithmetic.constant_multiplier import MULTIPLIER_LATENCY, constant_multiple
 from onnx_hw_rtl.arithmetic.divider import delayed_denominators, divide_in_pipeline, divide_in_steps
 from onnx_hw_rtl.parts.fanout import copies
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, Turn, delayed
 from onnx_hw_rtl.streams.stream import StreamShape
-
-MULTIPLIER_LATENCY = 3
 
 
 class Divide(Core):

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from onnx_hw_rtl.arithmetic.clamp import clamp
-from onnx_hw_rtl.arithmetic.constant_multiplier import constant_multiple
+from onnx_hw_rtl.arithmetic.constant_multiplier import MULTIPLIER_LATENCY, constant_multiple
 from onnx_hw_rtl.arithmetic.divider import delayed_denominators, divide_in_pipeline, divide_in_steps
 from onnx_hw_rtl.arithmetic.sum_tree import sum_tree
 from onnx_hw_rtl.parts.fanout import copies
@@ -35,8 +35,6 @@ from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, delayed
 from onnx_hw_rtl.streams.pixel_buffer import PixelBuffer, chosen_for_pixel, kept_for_two_pixels
 from onnx_hw_rtl.streams.stream import StreamShape, bits_of, groups_of
-
-MULTIPLIER_LATENCY = 3
 
 
 class Softmax(Core):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from onnx_hw.exact import requantization
-from onnx_hw.ops import normalize, rearrange_plan, softmax
+from onnx_hw.ops import dividing_operator, normalize, rearrange_plan
 from onnx_hw.ops.demand import blocks, soft_multipliers
 from onnx_hw.ops.demand import matmul as matmul_demand
 from onnx_hw_boards.families import yosys_mapping
 from onnx_hw_boards.families.ecp5 import cost as ecp5_cost
 from onnx_hw_boards.families.ecp5.primitives.block_ram import GEOMETRIES
-from onnx_hw_rtl.arithmetic import multiplier
+from onnx_hw_rtl.arithmetic import constant_multiplier, multiplier
 from onnx_hw_rtl.cores import gather, weights
 from onnx_hw_rtl.cores import matmul as matmul_core
 from onnx_hw_rtl.cores import normalize as normalize_core
-from onnx_hw_rtl.cores import softmax as softmax_core
 from onnx_hw_rtl.parts import fanout, table
 from onnx_hw_rtl.parts.rom import Rom
 
@@ -36,4 +35,4 @@ def test_memories_and_tables() -> None:
 def test_multipliers() -> None:
     assert soft_multipliers.MULTIPLIER_BITS == multiplier.WideMultiplier.LIMB
     assert normalize.MULTIPLE_LATENCY == normalize_core.MULTIPLE_LATENCY
-    assert softmax.MULTIPLIER_LATENCY == softmax_core.MULTIPLIER_LATENCY
+    assert dividing_operator.MULTIPLIER_LATENCY == constant_multiplier.MULTIPLIER_LATENCY
