@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.quantized_add import MAX_OPERAND_VALUES, separate
 from onnx_hw.exact.wide_quantized_add import MAX_WIDE_OPERAND_VALUES, find_weighted_sum
-from onnx_hw.lower.network_builder import IntegerStream, LoweredValue, NetworkBuilder, StreamValue
+from onnx_hw.lower.network_builder import IntegerStream, LoweredValue, NetworkBuilder
 from onnx_hw.lower.obstacle import Obstacle
-from onnx_hw.lower.values.clipped import Clipped
+from onnx_hw.lower.values.pending_pair import PendingPair
 from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.add import Add
@@ -22,26 +21,14 @@ MAX_FACTOR = 1 << 8
 
 
 @dataclass(frozen=True)
-class PendingSum(Clipped):
-    """Real numbers ``clip(a ± b, low, high)`` of two tensors, which are integers with one scale each.
+class PendingSum(PendingPair):
+    """Real numbers ``clip(a ± b, low, high)`` of two tensors.
 
     Attributes:
-        a, b: the operands, of one shape, in one order, without bounds.
         sign: sign of ``b``: 1 or −1.
     """
 
-    a: Real
-    b: Real
     sign: int = 1
-
-    is_pending: ClassVar[bool] = True
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.a.shape
-
-    def streams(self) -> list[StreamValue]:
-        return [self.a, self.b]
 
     def quantized_within(self, builder: NetworkBuilder, node: Node, grid: Grid) -> IntegerStream:
         a, b = (builder.tensors[real.tensor] for real in (self.a, self.b))
