@@ -18,13 +18,11 @@ from onnx_hw.lower.values.per_channel import per_channel
 from onnx_hw.lower.values.real import Real
 from onnx_hw.lower.values.shares import PendingShares
 from onnx_hw.onnx.graph.model import Node
+from onnx_hw.onnx.operators.softmax import softmax_axes
 from onnx_hw.ops.normalize import POINT_BITS, Normalize
 
 MAX_EXPONENTIALS = 1 << 12
 """Greatest number of integers of the data of a Softmax: there is a table of their exponentials."""
-
-SINGLE_AXIS_OPSET = 13
-"""First version of a Softmax over one axis; earlier ones take all axes from that one on."""
 
 
 @lowers("Softmax")
@@ -32,11 +30,9 @@ def softmax(builder: Builder, node: Node) -> None:
     """Accept quantized data of at most 12 bits; hardware before a product, on the host elsewhere."""
     if not builder.leads_to_product(node.outputs[0]):
         raise not_built(node)
-    rank = len(builder.shape(node.inputs[0]))
-    single = node.version >= SINGLE_AXIS_OPSET
-    axis = int(node.attributes.get("axis", -1 if single else 1)) % rank
+    axes = softmax_axes(node, len(builder.shape(node.inputs[0])))
     data = data_to_normalize(builder, node)
-    value = groups_as_pixels(builder, node, data, (axis,) if single else tuple(range(axis, rank)))
+    value = groups_as_pixels(builder, node, data, axes)
     first, last = builder.materialize(value).range
     require_few_exponentials(node, first, last)
     builder.pending[node.outputs[0]] = PendingShares(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
@@ -11,7 +11,10 @@ import numpy as np
 from onnx_hw.onnx.graph.model import Node, Value
 from onnx_hw.onnx.load.hop_builder import HopBuilder, IndivisibleHop, OverTime
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
+from onnx_hw.onnx.operators.pooling import pool_window
+from onnx_hw.onnx.operators.reduction import reduced_axes
 from onnx_hw.onnx.operators.registry import facts_of
+from onnx_hw.onnx.operators.softmax import softmax_axes
 
 ELEMENTWISE = frozenset(
     (Effect.ADDS, Effect.SCALES, Effect.AFFINE, Effect.BOUNDS, Effect.BENDS, Effect.DECIDES, *SCALE_EFFECTS)
@@ -20,6 +23,9 @@ ELEMENTWISE = frozenset(
 
 RECURRENT = {"RNN": 1, "GRU": 1, "LSTM": 2}
 """Numbers of states of recurrent operators."""
+
+SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
+"""Operators with the axes of a Softmax."""
 
 PER_CHANNEL = ("BatchNormalization", "PRelu")
 """Operators whose constants of one axis belong to axis 1."""
@@ -53,39 +59,20 @@ def window(builder: HopBuilder, node: Node) -> None:
     rank, at = len(shape) - 2, time.axis - 2
     if at < 0:
         raise builder.refused(node, "time must be one of its spatial axes")
-    given = node.attributes
-    kernel = tuple(given.get("kernel_shape") or builder.shape_of(node.inputs[1])[2:])
-    strides, dilations = (tuple(given.get(what) or (1,) * rank) for what in ("strides", "dilations"))
-    pads = _pads(node, kernel, strides, dilations, shape)
-    span, stride = (kernel[at] - 1) * dilations[at], strides[at]
+    of_weights = {} if len(node.inputs) < 2 else {"kernel_shape": builder.shape_of(node.inputs[1])[2:]}
+    window = pool_window(shape, **{**of_weights, **node.attributes})
+    span, stride = (window.kernel[at] - 1) * window.dilations[at], window.strides[at]
     if time.rate % stride:
         raise IndivisibleHop(stride)
-    behind = span + time.lag - pads[at] - (stride - 1)
+    behind = span + time.lag - window.begin[at] - (stride - 1)
     wait = -behind % stride
-    window = builder.with_buffer(node, node.inputs[0], span + 1 - stride, wait)
-    flat = list(pads)
-    flat[at] = flat[at + rank] = 0
-    changed = {k: v for k, v in given.items() if k not in ("auto_pad", "ceil_mode")}
-    changed |= {"pads": tuple(flat), "kernel_shape": kernel}
-    builder.add(replace(node, attributes=changed), (window, *node.inputs[1:]))
+    steps = builder.with_buffer(node, node.inputs[0], span + 1 - stride, wait)
+    pads = [*window.begin, *window.end]
+    pads[at] = pads[at + rank] = 0
+    changed = {name: value for name, value in node.attributes.items() if name != "auto_pad"}
+    changed |= {"pads": tuple(pads), "kernel_shape": window.kernel}
+    builder.add(replace(node, attributes=changed), (steps, *node.inputs[1:]))
     builder.gives(node, OverTime(time.axis, time.rate // stride, (behind + wait) // stride))
-
-
-def _pads(
-    node: Node, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], shape: Sequence[int]
-) -> tuple[int, ...]:
-    """Return the padding of a window, as many numbers before as behind."""
-    rank, kind = len(kernel), node.attributes.get("auto_pad", "NOTSET")
-    if kind == "VALID":
-        return (0,) * (2 * rank)
-    if kind == "NOTSET":
-        return tuple(node.attributes.get("pads") or (0,) * (2 * rank))
-    totals = [
-        max(0, (-(-length // s) - 1) * s + (k - 1) * d + 1 - length)
-        for k, s, d, length in zip(kernel, strides, dilations, shape[2:], strict=True)
-    ]
-    first = [total // 2 if kind == "SAME_UPPER" else total - total // 2 for total in totals]
-    return (*first, *(total - before for total, before in zip(totals, first, strict=True)))
 
 
 def recurrent(builder: HopBuilder, node: Node) -> None:
@@ -246,22 +233,20 @@ def concat(builder: HopBuilder, node: Node) -> None:
 
 def along_axes(builder: HopBuilder, node: Node) -> None:
     """Stream a sum, a Softmax or a normalization over other axes than time."""
-    name, time = node.inputs[0], builder.over[node.inputs[0]]
-    rank, what = len(builder.shape_of(name)), "it must not go over time: a hop has only some of the steps"
-    if node.op_type in ("Softmax", "LogSoftmax", "LayerNormalization", "Hardmax"):
-        axis = int(node.attributes.get("axis", -1 if node.version >= 13 or "Layer" in node.op_type else 1)) % rank
-        axes = [axis] if node.version >= 13 and "Layer" not in node.op_type else [*range(axis, rank)]
-        kept = True
+    time, rank = builder.over[node.inputs[0]], len(builder.shape_of(node.inputs[0]))
+    if node.op_type in SOFTMAXES:
+        axes = softmax_axes(node, rank)
+    elif node.op_type == "LayerNormalization":
+        axes = tuple(range(int(node.attributes.get("axis", -1)) % rank, rank))
     else:
         given = builder.constants.get(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] else None
-        listed = node.attributes.get("axes") if given is None else given.reshape(-1)
-        axes = [int(axis) % rank for axis in (range(rank) if listed is None else listed)]
-        kept = bool(node.attributes.get("keepdims", 1))
+        stated = node.attributes.get("axes") if given is None else given.reshape(-1)
+        axes = reduced_axes(rank, stated, int(node.attributes.get("noop_with_empty_axes", 0)))
     if time.axis in axes:
-        raise builder.refused(node, what)
+        raise builder.refused(node, "it must not go over time: a hop has only some of the steps")
     builder.add(node, node.inputs)
-    shift = 0 if kept else sum(axis < time.axis for axis in set(axes))
-    builder.gives(node, replace(time, axis=time.axis - shift))
+    shift = rank - len(builder.shape_of(node.outputs[0]))
+    builder.gives(node, replace(time, axis=time.axis - sum(axis < time.axis for axis in axes) * bool(shift)))
 
 
 def over_all(builder: HopBuilder, node: Node) -> None:
@@ -272,7 +257,7 @@ RULES: dict[str, Callable[[HopBuilder, Node], None]] = {
     **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), window),
     **dict.fromkeys(RECURRENT, recurrent),
     **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten"), reshape),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LayerNormalization"), along_axes),
+    **dict.fromkeys((*SOFTMAXES, "LayerNormalization"), along_axes),
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), along_axes),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "InstanceNormalization"), over_all),
     **dict.fromkeys(("GroupNormalization", "LpNormalization"), over_all),

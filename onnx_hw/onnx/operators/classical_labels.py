@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.allowance import hold
 from onnx_hw.onnx.operators.classical_features import DOMAIN
 from onnx_hw.onnx.operators.dtypes import Array
@@ -51,6 +52,18 @@ def LabelEncoder_1(
     if x.dtype == object:
         return _looked_up(x, texts, np.arange(len(texts)), np.int64(default_int64))
     return _looked_up(x, range(len(texts)), np.array(texts, object), default_string)
+
+
+def numbered_labels(node: Node) -> tuple[Ints | Strings, int | str] | None:
+    """Return the labels that a LabelEncoder gives to the numbers 0, 1, ..., and that of any other number; None for
+    another node or other keys.
+    """
+    given = node.attributes
+    labels = given.get("values_strings") or given.get("values_int64s")
+    if node.op_type != "LabelEncoder" or not labels or given.get("keys_int64s") != tuple(range(len(labels))):
+        return None
+    other = given.get("default_string", UNKNOWN) if "values_strings" in given else given.get("default_int64", -1)
+    return labels, other
 
 
 def encoded_type(

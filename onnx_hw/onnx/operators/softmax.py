@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.dtypes import Array, widen
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import like_first, normal_axis
 
+SINGLE_AXIS_OPSET = 13
+"""First version of a Softmax over one axis."""
 
-@operator(since=13, types=like_first, facts=Facts(Effect.NORMALIZES, along_axis=True))
+
+@operator(since=SINGLE_AXIS_OPSET, types=like_first, facts=Facts(Effect.NORMALIZES, along_axis=True))
 def Softmax(x: Array, *, axis: int = -1) -> Array:
     return softmax(x, (normal_axis(axis, x.ndim),))
 
@@ -46,6 +50,13 @@ def Hardmax_1(x: Array, *, axis: int = 1) -> Array:
     first = min(flat_axes(x, axis), default=x.ndim)
     flat = x.reshape(*x.shape[:first], -1)
     return Hardmax(flat, axis=-1).reshape(x.shape)
+
+
+def softmax_axes(node: Node, rank: int) -> tuple[int, ...]:
+    """Return the axes that a Softmax, LogSoftmax or Hardmax goes over: one of them, before opset 13 all from one on."""
+    if node.version >= SINGLE_AXIS_OPSET:
+        return (int(node.attributes.get("axis", -1)) % rank,)
+    return tuple(range(int(node.attributes.get("axis", 1)) % rank, rank))
 
 
 def softmax(x: Array, axes: tuple[int, ...]) -> Array:

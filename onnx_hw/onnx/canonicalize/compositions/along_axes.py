@@ -8,31 +8,28 @@ import numpy as np
 
 from onnx_hw.onnx.canonicalize.compositions.composer import Composer, Need, composed
 from onnx_hw.onnx.graph.model import Node
+from onnx_hw.onnx.operators.reduction import reduced_axes
+from onnx_hw.onnx.operators.softmax import softmax_axes
 
 MAX_FACTORS = 64
 """Greatest number of factors of a product along axes."""
-
-SINGLE_AXIS_OPSET = 13
-"""First version of a LogSoftmax over one axis; earlier ones take all axes from that one on."""
 
 
 @composed("LogSoftmax", meaning="as differences, and Log of ReduceSum of Exp")
 def log_softmax(composer: Composer, node: Node) -> str:
     """Compose x − m − log Σ exp(x − m), m being the greatest number: no exponential exceeds 1."""
-    single = node.version >= SINGLE_AXIS_OPSET
-    rank = len(composer.shape(composer.real(node)))
-    axis = int(node.attributes.get("axis", -1 if single else 1)) % rank
-    return _log_of_shares(composer, node.inputs[0], (axis,) if single else tuple(range(axis, rank)))
+    axes = softmax_axes(node, len(composer.shape(composer.real(node))))
+    return _log_of_shares(composer, node.inputs[0], axes)
 
 
 @composed("Log", meaning="")
 def log_of_softmax(composer: Composer, node: Node) -> str:
     """Compose the Log of a Softmax, which would lose the small shares, as LogSoftmax."""
     made = composer.producer(node.inputs[0])
-    composer.require(made is not None and made.op_type == "Softmax" and made.version >= SINGLE_AXIS_OPSET)
+    composer.require(made is not None and made.op_type == "Softmax")
     assert made is not None
-    rank = len(composer.shape(made.inputs[0]))
-    return _log_of_shares(composer, made.inputs[0], (int(made.attributes.get("axis", -1)) % rank,))
+    axes = softmax_axes(made, len(composer.shape(made.inputs[0])))
+    return _log_of_shares(composer, made.inputs[0], axes)
 
 
 def _log_of_shares(composer: Composer, data: str, axes: tuple[int, ...]) -> str:
@@ -69,12 +66,10 @@ def reduce_prod(composer: Composer, node: Node) -> str:
     data = composer.real(node)
     shape, result = composer.shape(data), composer.shape(node.outputs[0])
     rank = len(shape)
-    named = node.attributes.get("axes", ())
-    if len(node.inputs) > 1 and node.inputs[1]:
-        named = composer.constant_input(1).reshape(-1).tolist()
-    axes = sorted({int(axis) % rank for axis in named})
-    composer.require(bool(axes) or not node.attributes.get("noop_with_empty_axes", 0))
-    axes = axes or list(range(rank))
+    stated = composer.constant_input(1).reshape(-1) if len(node.inputs) > 1 and node.inputs[1] else None
+    stated = node.attributes.get("axes") if stated is None else stated
+    axes = sorted(reduced_axes(rank, stated, int(node.attributes.get("noop_with_empty_axes", 0))))
+    composer.require(bool(axes))
     kept = [axis for axis in range(rank) if axis not in axes]
     count = prod(shape[axis] for axis in axes)
     composer.require(1 < count <= MAX_FACTORS)

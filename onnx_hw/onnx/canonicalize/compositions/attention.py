@@ -9,6 +9,7 @@ from onnx_hw.onnx.graph.element_types import BY_CODE
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.attention import attention_bias
 from onnx_hw.onnx.operators.registry import INTERNAL
+from onnx_hw.onnx.operators.softmax import softmax_axes
 
 HIDES = -100.0
 """Greatest number that counts as minus infinity in a mask, relative to the greatest one of its row.
@@ -124,8 +125,8 @@ def softmax_behind_a_mask(composer: Composer, node: Node) -> str:
     composer.require(made is not None and not made.domain)
     assert made is not None
     shape = composer.shape(node.inputs[0])
-    axis = int(node.attributes.get("axis", -1 if node.version >= 13 else 1)) % len(shape)
-    composer.require(node.version >= 13 or axis == len(shape) - 1)
+    (axis, *others) = softmax_axes(node, len(shape))
+    composer.require(not others)
     data, bias = _chosen_bias(composer, made) if made.op_type == "Where" else _added_bias(composer, made)
     bias = bias.reshape((1,) * (len(shape) - bias.ndim) + bias.shape)
     composer.require(composer.shape(data) == shape and not _shown(bias, axis).all())

@@ -10,6 +10,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.compositions.composer import Composer, NoComposition, composed
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
+from onnx_hw.onnx.operators.softmax import softmax_axes
 
 MAX_ADDENDS = 64
 """Greatest number of elements that an element of a Col2Im is the sum of."""
@@ -95,9 +96,9 @@ def one_hot(composer: Composer, node: Node) -> str:
 def hardmax(composer: Composer, node: Node) -> str:
     """Compose 1 at the first of the greatest numbers of an axis, and 0 elsewhere."""
     data = composer.real(node)
-    shape, version = composer.shape(data), node.version
-    axis = int(node.attributes.get("axis", -1 if version >= 13 else 1)) % len(shape)
-    composer.require(version >= 13 or axis == len(shape) - 1)
+    shape = composer.shape(data)
+    (axis, *others) = softmax_axes(node, len(shape))
+    composer.require(not others)
     index = composer.add("ArgMax", data, axis=axis, keepdims=1)
     return _equals_place(composer, composer.add("Cast", index, to=1), shape, axis, 0.0, 1.0)
 
