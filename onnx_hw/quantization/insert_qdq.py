@@ -39,6 +39,9 @@ from onnx_hw.quantization.scheme import DEFAULT, Scheme
 VERSION = 13
 """Opset of the inserted nodes: the first with scales along an axis."""
 
+TIMES, CLIPPED = "/times", "/clipped"
+"""Parts of the names of inserted values: multiples of the numbers for which integers stand, numbers within bounds."""
+
 FIRST_OPSET = {2: 25, 4: 21, 8: VERSION, 16: 21, 32: VERSION}
 """First opset whose QuantizeLinear has integers of a width, by bits."""
 
@@ -48,6 +51,16 @@ def float_weights(node: Node, constants: Container[str]) -> Weights | None:
     facts = facts_of(node)
     at = facts.weights if facts.effect is Effect.SUMS else None
     return at if at is not None and node.inputs[at.at] in constants else None
+
+
+def divides_multiples(node: Node) -> bool:
+    """Return whether a node is the division behind an inserted DequantizeLinear: no float32 is the exact scale."""
+    return node.op_type == "Div" and TIMES in node.inputs[0]
+
+
+def clips_to_integers(node: Node) -> bool:
+    """Return whether a node is the Clip before an inserted QuantizeLinear of integers that fill no ONNX type."""
+    return node.op_type == "Clip" and CLIPPED in node.outputs[0]
 
 
 def insert_quantization(
@@ -149,7 +162,7 @@ class _Rewriter:
             self.added.constant(f"{name}/{what}", np.array(number, dtype=np.float32), "float")
             for what, number in (("numerator", step.numerator), ("denominator", step.denominator))
         )
-        times = self.added.value(f"{name}/times", self.added.values[result])
+        times = self.added.value(f"{name}{TIMES}", self.added.values[result])
         nodes.append(Node("", "DequantizeLinear", "", version, (stored, over, zero_name), (times,)))
         nodes.append(Node("", "Div", "", VERSION, (times, under), (result,)))
 
@@ -180,7 +193,7 @@ class _Rewriter:
             self.added.constant(f"{name}/{what}", np.array(end, dtype=np.float32), "float")
             for what, end in zip(("least", "greatest"), ends, strict=True)
         ]
-        result = self.added.value(f"{name}/clipped", self.added.values[source])
+        result = self.added.value(f"{name}{CLIPPED}", self.added.values[source])
         nodes.append(Node("", "Clip", "", VERSION, (source, *bounds), (result,)))
         return result
 

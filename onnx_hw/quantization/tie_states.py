@@ -24,6 +24,7 @@ from onnx_hw.onnx.graph.model import Model, Node, StatePair
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of
+from onnx_hw.quantization.insert_qdq import clips_to_integers, divides_multiples
 
 
 def tie_states(model: Model, *, adopt: bool) -> tuple[Model, tuple[KeptIntegers, ...]]:
@@ -158,13 +159,7 @@ class _Tying:
         reverse = [node for node in behind if facts_of(node).effect is Effect.DEQUANTIZES]
         if reverse:
             chain.append(reverse[0])
-            dividers = [
-                node
-                for node in readers.get(reverse[0].outputs[0], ())
-                if node.op_type == "Div" and node.inputs[1] in self.added.constants
-            ]
-            if len(dividers) == 1 and len(readers[reverse[0].outputs[0]]) == 1 and "/times" in reverse[0].outputs[0]:
-                chain.append(dividers[0])
+            chain += filter(divides_multiples, readers.get(reverse[0].outputs[0], ()))
         return RoundTrip(tuple(chain))
 
     def _of_output(self, name: str) -> RoundTrip | None:
@@ -173,7 +168,7 @@ class _Tying:
         node = makers.get(name)
         while node is not None and facts_of(node).effect is Effect.KEEPS:
             node = makers.get(node.inputs[0])
-        if node is not None and node.op_type == "Div" and "/times" in node.inputs[0]:
+        if node is not None and divides_multiples(node):
             node = makers.get(node.inputs[0])
         if node is None or facts_of(node).effect is not Effect.DEQUANTIZES:
             return None
@@ -181,7 +176,7 @@ class _Tying:
         if quantizer is None or facts_of(quantizer).effect is not Effect.QUANTIZES:
             return None
         before = makers.get(quantizer.inputs[0])
-        first = [before] if before is not None and "/clipped" in before.outputs[0] else []
+        first = [before] if before is not None and clips_to_integers(before) else []
         return self._whole([*first, quantizer], readers_of(self.nodes))
 
     def _alike(self, one: RoundTrip, other: RoundTrip) -> bool:
