@@ -6,6 +6,7 @@ How many integers a model has, and how wide they are, is known when it is read. 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.ir.network import Network
@@ -51,6 +52,7 @@ def _widths_that_fit(prepared: PreparedModel, scheme: Scheme, board: str, reques
     target = find_board(board)
     narrower = [(w, d) for w, d in NARROWER_BITS if w < scheme.weights.bits and d <= scheme.data.bits]
 
+    @cache
     def network_of(weights: int, data: int) -> Network | None:
         """Return the network with these bits; None if it cannot be made, or is far too large."""
         of_weights, of_data = replace(scheme.weights, bits=weights), replace(scheme.data, bits=data)
