@@ -13,7 +13,7 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node
-from onnx_hw.onnx.operators.classical_labels import UNKNOWN
+from onnx_hw.onnx.operators.classical_labels import numbered_labels
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of
 from onnx_hw.ops.stream_order import UNUSED
@@ -134,12 +134,8 @@ def _labels_of(network: Network, value: str) -> dict[str, Any]:
             continue
         if facts_of(node).effect is Effect.KEEPS:
             names.add(node.outputs[0])
-        given = node.attributes
-        labels = given.get("values_strings") or given.get("values_int64s")
-        if node.op_type == "LabelEncoder" and labels and given.get("keys_int64s") == tuple(range(len(labels))):
-            texts = "values_strings" in given
-            other = given.get("default_string", UNKNOWN) if texts else given.get("default_int64", -1)
-            return {"labels": list(labels), "other_label": other}
+        if (known := numbered_labels(node)) is not None:
+            return {"labels": list(known[0]), "other_label": known[1]}
     return {}
 
 
