@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice, product, repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -143,13 +143,22 @@ def _legal(operator: Operator[Any]) -> Iterator[Folding]:
             yield folding
 
 
-def latency_of(design: Design) -> int:
-    """Return the cycles of a frame alone by the firing law, where no FIFO is too shallow."""
-    return _solved(design)[0]
+class FrameAlone(NamedTuple):
+    """A frame in an idle circuit, by the firing law, where no FIFO is too shallow.
+
+    Attributes:
+        cycles: from its first beat in to its last beat out.
+        busy: cycles that each node spends on the critical path, by node.
+        events: operations of all engines.
+    """
+
+    cycles: int
+    busy: dict[str, int]
+    events: int
 
 
-def _solved(design: Design) -> tuple[int, dict[str, int], int]:
-    """Return the latency of a design, the cycles that each node spends on the critical path, and the events solved.
+def frame_alone(design: Design) -> FrameAlone:
+    """Solve the firing law for one frame.
 
     Tokens of a deep FIFO are visible later. So all are shallow, but where branches hold more tokens than that.
     """
@@ -160,13 +169,13 @@ def _solved(design: Design) -> tuple[int, dict[str, int], int]:
     deep = {edge.tensor: edge.beats for edge in edges} | on_loops
     offers = {e.tensor: np.zeros(e.beats, dtype=np.int64) for e in design.edges() if e.producer is None}
     events, branches = Events(design, schedules), any(len(node.outputs) > 1 for node in design.network.nodes)
-    solved: list[tuple[int, dict[str, int], int]] = []
+    solved: list[FrameAlone] = []
     for depths in (shallow, deep) if branches and shallow != deep else (shallow,):
         (times,) = deque(events.solutions(1, offers=offers, depths=depths), maxlen=1)
         if all(time.fired == track.operations for track, time in times.items()):
             last = max(int(time.cycles[-1]) for track, time in times.items() if track.name[0] == "sink")
-            solved.append((last + 1, busy_cycles(times), sum(time.fired for time in times.values())))
-    return min(solved, key=lambda each: each[0])
+            solved.append(FrameAlone(last + 1, busy_cycles(times), sum(time.fired for time in times.values())))
+    return min(solved, key=lambda frame: frame.cycles)
 
 
 class _Latencies:
@@ -182,13 +191,13 @@ class _Latencies:
         self.chosen: Foldings = {}
         self._products = [node for node in network.nodes if node.operator.macs]
         self._longest = longest_interval(network)
-        self._solved: dict[tuple[Folding, ...], tuple[int, dict[str, int]]] = {}
+        self._solved: dict[tuple[Folding, ...], FrameAlone] = {}
         self._hurries: dict[str, int] = {}
         self._events = 0
 
     def latency_of(self, foldings: Mapping[str, Folding]) -> int:
         """Return the cycles of a frame alone."""
-        return self._solve(foldings)[0]
+        return self._solve(foldings).cycles
 
     def consider(self, foldings: Foldings) -> bool:
         """Choose the foldings if they are quicker, or as quick and cheaper; return whether they are."""
@@ -213,7 +222,7 @@ class _Latencies:
                 if failed == PATIENCE:
                     break
                 self._hurry(foldings)
-                busy = self._solve(foldings)[1]
+                busy = self._solve(foldings).busy
                 taken = {node.name: taken for node, taken in self._cycles(foldings)}
                 spent = {name: (spent.get(name, busy.get(name, 0)) + busy.get(name, 0)) / 2 for name in cycles}
                 cycles = self._moved(taken, spent, 1 + step / (1 + round_))
@@ -299,19 +308,19 @@ class _Latencies:
     def _price(self, foldings: Foldings) -> float:
         return weight(resources_of(self.network, foldings, self.cost))
 
-    def _solve(self, foldings: Mapping[str, Folding]) -> tuple[int, dict[str, int]]:
+    def _solve(self, foldings: Mapping[str, Folding]) -> FrameAlone:
         key = tuple(foldings[node.name] for node in self.network.nodes)
         if key not in self._solved:
             design = Design(*insert_gearboxes(self.network, foldings), target=self.target)
-            latency, busy, events = _solved(design)
-            self._solved[key], self._events = (latency, busy), self._events + events
+            self._solved[key] = frame_alone(design)
+            self._events += self._solved[key].events
         return self._solved[key]
 
     def _hurry(self, foldings: Foldings) -> None:
         """Ask nodes without products for half the cycles next time, if a frame spends much of its latency there."""
-        latency, busy = self._solve(foldings)
+        frame = self._solve(foldings)
         for node in self.network.nodes:
-            if not node.operator.macs and busy.get(node.name, 0) * MIN_HURRIED > latency:
+            if not node.operator.macs and frame.busy.get(node.name, 0) * MIN_HURRIED > frame.cycles:
                 self._hurries[node.name] = self._hurries.get(node.name, 0) + 1
 
     def _folded(self, cycles: Mapping[str, float]) -> Foldings | None:
@@ -359,7 +368,7 @@ class _Latencies:
 
     def _neighbours(self) -> Iterator[Foldings]:
         """Yield foldings in which one core differs from the chosen ones, then two of them."""
-        busy = self._solve(self.chosen)[1]
+        busy = self._solve(self.chosen).busy
         path = sorted(self.network.nodes, key=lambda node: -busy.get(node.name, 0))
         quicker = {node.name: self._others(node, QUICKER) for node in path if busy.get(node.name)}
         for node in path:

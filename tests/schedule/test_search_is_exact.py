@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -13,7 +10,6 @@ from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.pool import Pool
@@ -30,6 +26,7 @@ from onnx_hw.schedule.min_cycles import least_cycles, longest_interval
 from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.schedule.search_folding import MAX_MISSES, choose_folding, hopeless
 from support.hand_built_designs import Sketch
+from support.legal_foldings import legal
 from support.targets import ecp5_at
 
 
@@ -61,15 +58,6 @@ def drawn(random: np.random.Generator) -> Network:
         else:
             x = add(MatMul(tensor, weights(int(random.integers(1, 7)), tensor.channels)), x)
     return insert_forks(sketch.design().network)
-
-
-def legal(operator: Operator) -> Iterator[Folding]:
-    """All foldings with one pixel in a beat."""
-    lanes = {name: most for name, most in operator.limits().items() if name.endswith("lanes")}
-    for numbers in product(*(range(1, most + 1) for most in lanes.values())):
-        folding = operator.folding_type(**dict(zip(lanes, numbers, strict=True)))
-        if not operator.illegal(folding):
-            yield folding
 
 
 def array_of(used: Resources) -> np.ndarray:

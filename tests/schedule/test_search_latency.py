@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
@@ -12,7 +11,6 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
-from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
@@ -25,8 +23,9 @@ from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.min_cycles import longest_interval
 from onnx_hw.schedule.schedule_network import schedule_network
-from onnx_hw.schedule.search_latency import cycles_of_frame_alone, fold_for_latency, latency_of
+from onnx_hw.schedule.search_latency import cycles_of_frame_alone, fold_for_latency, frame_alone
 from support.hand_built_designs import Sketch
+from support.legal_foldings import legal
 from support.targets import ecp5_at
 
 
@@ -48,15 +47,6 @@ def drawn(random: np.random.Generator) -> Network:
     return insert_forks(sketch.design().network)
 
 
-def legal(operator: Operator) -> Iterator[Folding]:
-    """Yield all foldings with one pixel in a beat."""
-    lanes = {name: most for name, most in operator.limits().items() if name.endswith("lanes")}
-    for numbers in product(*(range(1, most + 1) for most in lanes.values())):
-        folding = operator.folding_type(**dict(zip(lanes, numbers, strict=True)))
-        if not operator.illegal(folding):
-            yield folding
-
-
 def least_latency(network: Network, budget: Budget) -> int:
     """Return the least latency of all legal foldings within a budget, tried one after the other."""
     least = 1 << 62
@@ -64,7 +54,7 @@ def least_latency(network: Network, budget: Budget) -> int:
         named = {node.name: folding for node, folding in zip(network.nodes, foldings, strict=True)}
         lanes = sum(node.operator.lanes(named[node.name]) for node in network.nodes)
         if lanes <= (budget.mac_lanes or lanes) and not budget.excess(resources_of(network, named)):
-            least = min(least, latency_of(Design(*insert_gearboxes(network, named), target=ecp5_at(100))))
+            least = min(least, frame_alone(Design(*insert_gearboxes(network, named), target=ecp5_at(100))).cycles)
     return least
 
 
@@ -77,7 +67,7 @@ def chosen_and_least(random: np.random.Generator) -> tuple[int, int]:
     chosen = fold_for_latency(network, start, budget, ecp5_at(100), cost)
     assert chosen is not None
     assert not budget.excess(resources_of(network, chosen))
-    found = latency_of(Design(*insert_gearboxes(network, chosen), target=ecp5_at(100)))
+    found = frame_alone(Design(*insert_gearboxes(network, chosen), target=ecp5_at(100))).cycles
     return found, least_latency(network, budget)
 
 
