@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -28,31 +28,21 @@ from support.random_cases import depths
 STATE = Int(4)
 
 
-@dataclass
-class Cell:
-    """A network under construction; ``add`` appends a node and returns its output's name."""
+class StateSketch:
+    """A network with a state under construction; ``add`` appends a node and returns its output's name.
 
-    x: Tensor
-    initial: np.ndarray | Tensor
-    nodes: list[NetworkNode] = field(default_factory=list)
-    tensors: dict[str, Tensor] = field(default_factory=dict)
+    Args:
+        entries: tensors of the network's inputs, by name.
+        state: tensor of the state ``h``, whose maker comes later.
+    """
 
-    def __post_init__(self) -> None:
-        _, width, units = (1, *self.initial.shape)[-3:]
-        self.entries = {"x": self.x}
-        if isinstance(self.initial, Tensor):
-            self.entries["first"] = self.initial
-        state = Tensor((self.x.shape[0], width, units), STATE)
-        self.tensors |= {**self.entries, "h": state}
-        self.previous = self.add("previous", PreviousStep(state, self.initial), "h", *list(self.entries)[1:])
+    def __init__(self, entries: dict[str, Tensor], state: Tensor) -> None:
+        self.entries, self.nodes, self.tensors = entries, list[NetworkNode](), {**entries, "h": state}
 
     def add(self, name: str, operator: Operator, *inputs: str) -> str:
         self.nodes.append(NetworkNode(name, operator, inputs, (name,)))
         (self.tensors[name],) = operator.results()
         return name
-
-    def product(self, name: str, operand: str, weights: np.ndarray) -> str:
-        return self.add(name, MatMul(self.tensors[operand], weights), operand)
 
     def onto_state(self, name: str, operand: str, divisor: int) -> str:
         grid = Grid.over(STATE, zero_point=0)
@@ -61,13 +51,27 @@ class Cell:
         )
 
     def network(self, *outputs: str) -> Network:
-        """The network with the state and perhaps other tensors as outputs."""
+        """The network with the state or other tensors as outputs."""
         leaving = tuple(map(self._end, outputs or ("h",)))
         return Network("cell", tuple(self.nodes), self.entries, tuple(map(self._end, self.entries)), leaving)
 
     def _end(self, name: str) -> Boundary:
         tensor = self.tensors[name]
         return Boundary(name, name, (1, *tensor.shape), np.dtype(np.int64), np.arange(tensor.size))
+
+
+class Cell(StateSketch):
+    """A recurrent cell: ``previous`` is the state a step before."""
+
+    def __init__(self, x: Tensor, initial: np.ndarray | Tensor) -> None:
+        _, width, units = (1, *initial.shape)[-3:]
+        entries = {"x": x} | ({"first": initial} if isinstance(initial, Tensor) else {})
+        state = Tensor((x.shape[0], width, units), STATE)
+        super().__init__(entries, state)
+        self.previous = self.add("previous", PreviousStep(state, initial), "h", *list(entries)[1:])
+
+    def product(self, name: str, operand: str, weights: np.ndarray) -> str:
+        return self.add(name, MatMul(self.tensors[operand], weights), operand)
 
 
 def plain_cell(x: Tensor, initial: np.ndarray | Tensor, weights: np.ndarray, divisor: int) -> Network:
@@ -120,22 +124,29 @@ def recurrent_networks(draw: st.DrawFn, most_steps: int = 20) -> Network:
     return draw(st.sampled_from(CELLS))(x, first, weights, draw(st.integers(1, 5)))
 
 
-@st.composite
-def unsized_designs(draw: st.DrawFn, most_steps: int = 20) -> Design:
-    """A cell without FIFOs: every node has a folding of its own, with gearboxes, or all have one lane."""
-    network = insert_forks(draw(recurrent_networks(most_steps)))
+def folded_at_random(draw: st.DrawFn, whole: Network) -> Design:
+    """A design without FIFOs: every node has a folding of its own, with gearboxes, or all have one lane."""
+    network = insert_forks(whole)
     foldings, narrow = {}, draw(st.booleans())
     for node in network.nodes:
         slowest = node.operator.cycles(node.operator.narrowest)
         offered = [] if narrow else list(node.operator.foldings(draw(st.integers(1, slowest))))
-        offered = offered or [node.operator.narrowest]
-        foldings[node.name] = draw(st.sampled_from(offered))
+        foldings[node.name] = draw(st.sampled_from(offered or [node.operator.narrowest]))
     return Design(*insert_gearboxes(network, foldings), {})
+
+
+def sized_at_random(draw: st.DrawFn, design: Design) -> Design:
+    """The design with FIFOs of any depth, so that some come to a stop."""
+    most = draw(st.sampled_from([1, 2, 40]))
+    sizes = {edge.tensor: FifoSize(min(most, draw(depths)), 1, 1) for edge in design.edges() if edge.producer}
+    return replace(design, fifos=sizes)
+
+
+@st.composite
+def unsized_designs(draw: st.DrawFn, most_steps: int = 20) -> Design:
+    return folded_at_random(draw, draw(recurrent_networks(most_steps)))
 
 
 @st.composite
 def recurrent_designs(draw: st.DrawFn, most_steps: int = 20) -> Design:
-    """The same with FIFOs of any depth, so that some come to a stop."""
-    design, most = draw(unsized_designs(most_steps)), draw(st.sampled_from([1, 2, 40]))
-    sizes = {edge.tensor: FifoSize(min(most, draw(depths)), 1, 1) for edge in design.edges() if edge.producer}
-    return replace(design, fifos=sizes)
+    return sized_at_random(draw, draw(unsized_designs(most_steps)))

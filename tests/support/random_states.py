@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 from hypothesis import strategies as st
 
-from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.ir.design import Design, FifoSize
-from onnx_hw.ir.network import Boundary, Network, NetworkNode
+from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Network
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.kept_state import KeptState
@@ -20,40 +18,16 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.previous_step import PreviousStep
 from onnx_hw.ops.rearrange import Rearrange
-from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.schedule.insert_forks import insert_forks
-from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
-from support.random_cases import depths
-
-STATE = Int(4)
+from support.random_loops import STATE, StateSketch, folded_at_random, sized_at_random
 
 
-class Keeper:
-    """A network under construction that keeps ``h``; ``add`` appends a node and returns its output's name."""
+class Keeper(StateSketch):
+    """A network that keeps ``h`` from frame to frame, as ``kept``."""
 
     def __init__(self, x: Tensor, state: Tensor, initial: int) -> None:
-        self.x, self.nodes, self.tensors = x, list[NetworkNode](), {"x": x, "h": state}
+        super().__init__({"x": x}, state)
         self.add("kept", KeptState(state, initial), "h")
-
-    def add(self, name: str, operator: Operator, *inputs: str) -> str:
-        self.nodes.append(NetworkNode(name, operator, inputs, (name,)))
-        (self.tensors[name],) = operator.results()
-        return name
-
-    def onto_state(self, name: str, operand: str, divisor: int) -> str:
-        """Add a requantizer onto the type of the state."""
-        factors, offsets = (Fraction(1, divisor),), (Fraction(1, 3),)
-        grid = Grid.over(STATE, zero_point=0)
-        return self.add(name, Requantize(self.tensors[operand], factors, offsets, grid), operand)
-
-    def network(self, *outputs: str) -> Network:
-        leaving = tuple(map(self._end, outputs))
-        return Network("keeper", tuple(self.nodes), {"x": self.x}, (self._end("x"),), leaving)
-
-    def _end(self, name: str) -> Boundary:
-        tensor = self.tensors[name]
-        return Boundary(name, name, (1, *tensor.shape), np.dtype(np.int64), np.arange(tensor.size))
 
 
 def cell_of_rows(x: Tensor, initial: int, weights: np.ndarray, divisor: int) -> Network:
@@ -117,19 +91,9 @@ def keeping_networks(draw: st.DrawFn, most_rows: int = 4) -> Network:
 
 @st.composite
 def unsized_keepers(draw: st.DrawFn, most_rows: int = 4) -> Design:
-    """Draw a design without FIFOs: every node has a folding of its own, with gearboxes, or all have one lane."""
-    network = insert_forks(draw(keeping_networks(most_rows)))
-    foldings, narrow = {}, draw(st.booleans())
-    for node in network.nodes:
-        slowest = node.operator.cycles(node.operator.narrowest)
-        offered = [] if narrow else list(node.operator.foldings(draw(st.integers(1, slowest))))
-        foldings[node.name] = draw(st.sampled_from(offered or [node.operator.narrowest]))
-    return Design(*insert_gearboxes(network, foldings), {})
+    return folded_at_random(draw, draw(keeping_networks(most_rows)))
 
 
 @st.composite
 def keeping_designs(draw: st.DrawFn, most_rows: int = 4) -> Design:
-    """Draw the same with FIFOs of any depth, so that some come to a stop."""
-    design, most = draw(unsized_keepers(most_rows)), draw(st.sampled_from([1, 2, 40]))
-    sizes = {edge.tensor: FifoSize(min(most, draw(depths)), 1, 1) for edge in design.edges() if edge.producer}
-    return replace(design, fifos=sizes)
+    return sized_at_random(draw, draw(unsized_keepers(most_rows)))
