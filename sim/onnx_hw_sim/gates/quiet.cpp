@@ -4,7 +4,7 @@
 namespace {
 
 constexpr int LOOKS = 16;        // edges from one look to the next
-constexpr size_t SHARE = 8;      // quiet: less than one unit in so many is computed
+constexpr size_t SHARE = 8;      // least number of units for each one that is computed in a quiet cycle
 constexpr size_t PER_NET = 4;    // units that a changed register wakes, about
 
 }  // namespace
