@@ -12,7 +12,7 @@ from pathlib import Path
 import onnx_hw_boards
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw_boards.board import Board
-from onnx_hw_tools.process import Command, ToolFailed, execute
+from onnx_hw_tools.process import ToolFailed, execute, python_command
 
 ANSWER, LOG = "answer.txt", "log"
 
@@ -59,10 +59,9 @@ def _fault(path: Path, _digest: str) -> str:
     """Return what is wrong with a file, as part of a sentence; "" where it defines a board."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        roots = ("PYTHONPATH", os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry))
-        argv = (sys.executable or "python", "-m", "onnx_hw.assemble.board_file", str(path), str(folder / ANSWER))
+        words = "onnx_hw.assemble.board_file", str(path), str(folder / ANSWER)
         try:
-            execute([Command("python", argv, Path.cwd(), folder / LOG, (roots,))], timeout=SECONDS)
+            execute([python_command("python", *words, cwd=Path.cwd(), log=folder / LOG)], timeout=SECONDS)
         except OSError:
             return ""  # no other Python can be started: the file is run in this one alone
         except ToolFailed as failure:

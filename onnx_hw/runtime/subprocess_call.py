@@ -6,7 +6,6 @@ calls ``build`` without asking whether it is the main module would begin it anew
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
 import tempfile
@@ -14,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from onnx_hw_tools.process import Command, ToolFailed, execute
+from onnx_hw_tools.process import ToolFailed, execute, python_command
 
 T = TypeVar("T")
 CALL, ANSWER, LOG = "call.pickle", "answer.pickle", "log"
@@ -31,9 +30,8 @@ def in_own_process(call: Callable[..., T], *arguments: object) -> T:
         folder = Path(name)
         try:
             (folder / CALL).write_bytes(pickle.dumps((call, arguments)))
-            roots = ("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-            argv = (sys.executable or "python", "-m", "onnx_hw.runtime.subprocess_call", name)
-            execute([Command("python", argv, folder, folder / LOG, (roots,))])
+            module = "onnx_hw.runtime.subprocess_call"
+            execute([python_command("python", module, name, cwd=folder, log=folder / LOG)])
             result, error = pickle.loads((folder / ANSWER).read_bytes())  # this process's own words
         except (ToolFailed, OSError):
             return call(*arguments)

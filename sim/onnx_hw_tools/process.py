@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -41,6 +42,20 @@ class Command:
     cwd: Path
     log: Path
     environment: tuple[tuple[str, str], ...] = ()
+
+
+def python_command(tool: str, module: str, *arguments: str, cwd: Path, log: Path) -> Command:
+    """Return the command that runs a module in another Python process, which imports from where this one does."""
+    argv = (sys.executable or "python", "-m", module, *arguments)
+    return Command(tool, argv, cwd, log, (("PYTHONPATH", os.pathsep.join(_absolute_roots())),))
+
+
+def _absolute_roots() -> list[str]:
+    """Return the folders that Python imports from; no relative ones where the current folder is gone."""
+    try:
+        return [os.path.abspath(entry) for entry in sys.path if entry]
+    except FileNotFoundError:
+        return [entry for entry in sys.path if os.path.isabs(entry)]
 
 
 class ToolFailed(Exception):

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +29,7 @@ from onnx_hw.onnx.operators.registry import facts_of, operator_of
 from onnx_hw.onnx.parse.parse import parse_file
 from onnx_hw.prove.model import onnxruntime_process as process
 from onnx_hw.prove.model.segments import evaluate_in_double
-from onnx_hw_tools.process import Command, ToolFailed, execute
+from onnx_hw_tools.process import ToolFailed, execute, python_command
 
 NOT_INSTALLED = "onnxruntime is not installed"
 
@@ -115,14 +113,6 @@ def compare_with_onnxruntime(path: Path, model: Model, frames: Sequence[Frame], 
     return witness
 
 
-def _absolute_roots() -> list[str]:
-    """Return the folders that Python imports from; no relative ones where the current folder is gone."""
-    try:
-        return [os.path.abspath(entry) for entry in sys.path if entry]
-    except FileNotFoundError:
-        return [entry for entry in sys.path if os.path.isabs(entry)]
-
-
 def _is_random(node: Node) -> bool:
     """Return whether nobody else can compute what a node does; a Dropout only keeps its data."""
     return not operator_of(node).stateless and facts_of(node).effect is not Effect.KEEPS
@@ -168,10 +158,9 @@ def _run(path: Path, samples: Sequence[Frame], names: Sequence[str]) -> list[dic
         feeds = {f"{k} {name}": array for k, sample in enumerate(samples) for name, array in sample.items()}
         with (folder / process.FEEDS).open("wb") as file:
             np.savez(file, **feeds)  # type: ignore[arg-type]
-        roots = ("PYTHONPATH", os.pathsep.join(_absolute_roots()))
-        argv = (sys.executable or "python", "-m", process.__name__, temporary)
+        command = python_command("onnxruntime", process.__name__, temporary, cwd=folder, log=folder / "log")
         try:
-            execute([Command("onnxruntime", argv, folder, folder / "log", (roots,))], timeout=SECONDS)
+            execute([command], timeout=SECONDS)
         except (ToolFailed, OSError) as error:
             return f"onnxruntime cannot run the model: {error.reason if isinstance(error, ToolFailed) else error}"
         refusal = folder / process.REFUSAL
