@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Int:
@@ -35,3 +37,13 @@ class Int:
 
     def __repr__(self) -> str:
         return f"{'i' if self.signed else 'u'}{self.bits}"
+
+
+def narrowed(integers: np.ndarray) -> np.ndarray:
+    """Return integers in the narrowest signed dtype that holds them all.
+
+    Sums of them are int64 again; before any other arithmetic they must be widened.
+    """
+    least, most = (int(integers.min()), int(integers.max())) if integers.size else (0, 0)
+    bits = Int.holding(min(least, -1), max(most, 0)).bits
+    return integers.astype(f"i{max(8, 1 << (bits - 1).bit_length()) // 8}", copy=False)

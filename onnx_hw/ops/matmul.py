@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.exact.integers import Int
+from onnx_hw.exact.integers import Int, narrowed
 from onnx_hw.ops.affine_ranges import AffineSequence, LoopTurns
 from onnx_hw.ops.demand.blocks import (
     counted,
@@ -71,8 +71,9 @@ class MatMul(Operator[MatMulFolding]):
     """A matrix times the vector of each pixel.
 
     Attributes:
-        weights: (outputs, inputs) int64; or a tensor [stack, outputs, inputs], whose column r holds the weights of
-            result r. The rows of the operand are divided evenly among the matrices of the stack, in order.
+        weights: (outputs, inputs), kept in the narrowest signed dtype; or a tensor [stack, outputs, inputs], whose
+            column r holds the weights of result r. The rows of the operand are divided evenly among the matrices of
+            the stack, in order.
         groups: of the convolution this is the arithmetic of: of the products only one in ``groups`` counts as useful.
         capacity: groups of results whose dynamic weights the buffer holds; None for those of a matrix and one more,
             for the next matrix.
@@ -101,6 +102,7 @@ class MatMul(Operator[MatMulFolding]):
             raise ValueError(f"weights must be (outputs, {expected}, not {shape}")
         if self.capacity is not None:
             raise ValueError("only weights that come are kept in a buffer, constant ones are there")
+        object.__setattr__(self, "weights", narrowed(self.weights))
 
     @cached_property
     def matrix(self) -> Tensor:
@@ -121,9 +123,9 @@ class MatMul(Operator[MatMulFolding]):
 
     @property
     def constants(self) -> np.ndarray:
-        """The weights, where they are known."""
+        """The weights, where they are known: (outputs, inputs) int64, a copy."""
         assert isinstance(self.weights, np.ndarray)
-        return self.weights
+        return self.weights.astype(np.int64)
 
     @property
     def has_dynamic_weights(self) -> bool:
@@ -163,7 +165,7 @@ class MatMul(Operator[MatMulFolding]):
             bound = largest * max(map(abs, self.weights.range)) * self.operand.channels
         else:
             weights = self.weights[None]
-            bound = largest * int(np.abs(self.weights).sum(axis=1).max())
+            bound = largest * int(np.abs(self.weights, dtype=np.int64).sum(axis=1).max())
         number = np.float64 if bound < EXACT_IN_FLOAT64 else np.int64
         flat = vectors.reshape(len(weights), -1, vectors.shape[-1]).astype(number)
         product = flat @ weights.swapaxes(1, 2).astype(number)
@@ -353,12 +355,12 @@ class MatMul(Operator[MatMulFolding]):
             tiles = self.tiles(folding) if self.held(folding) else 1
             return Streamed(words.width, groups * beats, self.operand.channels, self.stored_groups(folding), tiles)
         filled = folding.out_lanes * folding.in_lanes - words.width  # lanes that have no result in any word
-        return np.pad(words.to_beats(self.weights[None, None]), [(0, 0), (0, filled)])
+        return np.pad(words.to_beats(self.constants[None, None]), [(0, 0), (0, filled)])
 
     def constant_words(self, folding: MatMulFolding) -> tuple[np.ndarray, Int] | None:
         if isinstance(self.weights, Tensor):
             return None
-        return self.weight_words(folding).to_beats(self.weights[None, None]), self.weight_type
+        return self.weight_words(folding).to_beats(self.constants[None, None]), self.weight_type
 
     def memories(self, folding: MatMulFolding) -> Mapping[str, RomImage]:
         if isinstance(self.weights, Tensor):

@@ -77,6 +77,16 @@ def test_scales_of_a_constant_are_of_its_second_axis_unless_said() -> None:
     assert found.integers.tolist() == [[0, 0, 0], [3, -3, 3]]
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"), [(-128, 127, "int8"), (0, 128, "int16"), (-(1 << 15) - 1, 0, "int32")]
+)
+def test_a_constant_is_kept_in_the_narrowest_dtype(low: int, high: int, dtype: str) -> None:
+    constant = QuantizedConstant(np.array([[low, high]]), (Fraction(1, 2),))
+    assert constant.stored.dtype == dtype
+    assert constant.integers.dtype == np.int64 and constant.integers.tolist() == [[low, high]]
+    assert constant.exact().tolist() == [[Fraction(low, 2), Fraction(high, 2)]]
+
+
 @pytest.mark.parametrize(("shape", "axis"), [((6, 4), 0), ((2, 3, 4), None), ((1, 6, 2, 2), 1), ((4, 6), None)])
 def test_the_axis_of_scales_stays_as_long_with_as_much_behind_it(shape: tuple[int, ...], axis: int | None) -> None:
     constant = QuantizedConstant(np.zeros((6, 4), dtype=np.int64), (Fraction(1),) * 6, 0)

@@ -147,6 +147,18 @@ def test_golden_is_the_definition(drawn: tuple[MatMul, Folding], seed: int) -> N
     assert matmul.golden(x)[0].reshape(-1, len(matmul.weights)).tolist() == expected
 
 
+@pytest.mark.parametrize("least", [-(1 << 7), -(1 << 15), -(1 << 31)])
+def test_weights_at_the_end_of_the_dtype_that_they_are_kept_in(least: int) -> None:
+    """Their size does not fit into it."""
+    product = MatMul(Tensor((1, 1, 3), Int(8)), np.full((1, 3), least))
+    assert product.weights.dtype.itemsize == least.bit_length() // 8  # type: ignore[union-attr]
+    assert product.results()[0].range == (3 * 127 * least, 3 * -128 * least)
+    (found,) = product.golden(np.full((1, 1, 1, 3), -128))
+    assert found.tolist() == [[[[3 * -128 * least]]]]
+    words, _ = product.constant_words(product.narrowest)  # type: ignore[misc]
+    assert words.dtype == np.int64 and (words == least).all()
+
+
 def test_full_rate() -> None:
     """As many cycles per frame as there are groups of products, whatever the cut."""
     matmul = MatMul(Tensor((2, 3, 10), Int(8)), weights(7, 10))

@@ -33,9 +33,9 @@ def scaled_constant(builder: Builder, node: Node, inverse: bool) -> QuantizedCon
     if inverse and (k == 1 or not factors.all()):
         raise Obstacle("division", "a constant must be divided by a constant other than 0")
     factors = np.asarray(1 / factors if inverse else factors, dtype=object)
-    shape = (1,) * (data.integers.ndim - factors.ndim) + factors.shape
+    shape = (1,) * (data.stored.ndim - factors.ndim) + factors.shape
     axes = [k for k, length in enumerate(shape) if length > 1]
-    fits = len(shape) == data.integers.ndim and all(shape[k] == data.integers.shape[k] for k in axes)
+    fits = len(shape) == data.stored.ndim and all(shape[k] == data.shape[k] for k in axes)
     if not fits or len(axes) > 1 or (axes and len(data.scale) > 1 and data.axis != axes[0]):
         raise Obstacle(
             "weight-axis", f"a quantized constant must be scaled along one axis, not by {list(factors.shape)}"

@@ -132,7 +132,7 @@ def _axes(builder: Builder, node: Node, real: Real, weights: QuantizedConstant) 
     attributes = {name: node.attributes[name] for name in names if name in node.attributes}
     if isinstance(attributes.get("auto_pad"), bytes):
         attributes["auto_pad"] = attributes["auto_pad"].decode()
-    window = transposed_window(real.shape, weights.integers.shape, **attributes)
+    window = transposed_window(real.shape, weights.shape, **attributes)
     result = builder.shape(node.outputs[0])
     axes = [
         Phases(*numbers)

@@ -28,8 +28,8 @@ def matmul(builder: Builder, node: Node) -> None:
         product_of_tensors(builder, node)
         return
     weights = quantized_weights(builder, node, 1)
-    if weights.integers.ndim != 2:
-        raise Obstacle("weights-rank", f"the weights must be a matrix, not {list(weights.integers.shape)}")
+    if weights.stored.ndim != 2:
+        raise Obstacle("weights-rank", f"the weights must be a matrix, not {list(weights.shape)}")
     _product(builder, node, _transposed(weights), None)
 
 
@@ -45,8 +45,8 @@ def gemm(builder: Builder, node: Node) -> None:
     (alpha,) = fractions(np.asarray(attributes.get("alpha", 1.0), dtype=np.float32))
     if alpha == 0:
         raise Obstacle("gemm-alpha", "alpha of a Gemm must not be 0: the result would not depend on the data")
-    integers = weights.integers if alpha > 0 else -weights.integers
-    weights = replace(weights, integers=integers, scale=tuple(abs(alpha) * s for s in weights.scale))
+    integers = weights.stored if alpha > 0 else -weights.integers
+    weights = replace(weights, stored=integers, scale=tuple(abs(alpha) * s for s in weights.scale))
     bias = None
     if len(node.inputs) > 2 and node.inputs[2]:
         bias = builder.exact_constant(node.inputs[2])
@@ -59,7 +59,7 @@ def gemm(builder: Builder, node: Node) -> None:
 
 def _transposed(weights: QuantizedConstant) -> QuantizedConstant:
     """Return weights (in, out) as (out, in)."""
-    return QuantizedConstant(weights.integers.T, weights.scale, 1 - weights.axis)
+    return QuantizedConstant(weights.stored.T, weights.scale, 1 - weights.axis)
 
 
 def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.ndarray | None) -> None:
@@ -67,15 +67,15 @@ def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.
     real = operand_of_product(builder, node)
     if len(weights.scale) > 1 and weights.axis != 0:
         raise Obstacle("weight-axis", "weights must have one scale, or one per output, not one per input")
-    outputs, inputs = weights.integers.shape
+    outputs, inputs = weights.shape
     shape = builder.shape(node.outputs[0])
     if real.where.size == inputs:
         stream, order = builder.vector(real, node)
         columns = columns_of(real, order)
-        matrix = weights.integers[:, order]
+        matrix = weights.stored[:, order]
     else:  # the same weights for every row of the data: rows are pixels
         real = builder.rows(real, inputs, node)
-        stream, matrix, columns = real.tensor, weights.integers, columns_of(real)
+        stream, matrix, columns = real.tensor, weights.stored, columns_of(real)
     matrix, slope, offset = columns.product(node, weights, matrix, (Fraction(0),) * outputs)
     stream = builder.add(node.label, MatMul(builder.tensors[stream], matrix), [stream], node, output=node.outputs[0])
     if bias is not None:

@@ -114,7 +114,7 @@ class OperandColumns:
 
         Args:
             weights: weights with the scales of the outputs.
-            matrix: integers of the weights (outputs, columns).
+            matrix: integers of the weights (outputs, columns), of any signed dtype.
             bias: exact bias of every output.
 
         Raises:
@@ -122,7 +122,7 @@ class OperandColumns:
         """
         scales = weights.scale * len(matrix) if len(weights.scale) == 1 else weights.scale
         common, factors = commensurable(self.slope)
-        scaled = matrix * factors if len(factors) > 1 else matrix
+        scaled = matrix.astype(np.int64) * factors if len(factors) > 1 else matrix
         if len(factors) > 1 and np.abs(scaled).max(initial=0) >> (MAX_OPERAND_BITS - 1):
             raise _not_quantized(node.inputs[0])
         sums = [Fraction(0)] * len(matrix)

@@ -66,21 +66,19 @@ def dequantized_constant(
     Raises:
         Obstacle: The scales are per block.
     """
-    integers = stored.astype(np.int64)
     numbers = fractions(scale)
     axis = int(node.attributes.get("axis", 1))
     block = int(node.attributes.get("block_size", 0))
     if block:
         raise Obstacle("blocked-quantization", f"scales must be per tensor or per channel, not per block of {block}")
-    if scale.size == 1:
-        integers = integers - (0 if zero is None else int(zero.reshape(-1)[0]))
-        return QuantizedConstant(integers if numbers[0] >= 0 else -integers, (abs(numbers[0]),))
-    axis %= max(1, integers.ndim)
-    along_axis = [-1 if k == axis else 1 for k in range(integers.ndim)]
-    if zero is not None:
-        integers = integers - zero.astype(np.int64).reshape(along_axis)
-    signs = np.where(scale < 0, -1, 1).reshape(along_axis)
-    return QuantizedConstant(integers * signs, tuple(abs(number) for number in numbers), axis)
+    axis = 0 if scale.size == 1 else axis % max(1, stored.ndim)
+    along_axis = [-1 if k == axis and scale.size > 1 else 1 for k in range(stored.ndim)]
+    integers = stored
+    if zero is not None and zero.any():
+        integers = integers.astype(np.int64) - zero.astype(np.int64).reshape(along_axis)
+    if (scale < 0).any():
+        integers = integers.astype(np.int64) * np.where(scale < 0, -1, 1).reshape(along_axis)
+    return QuantizedConstant(integers, tuple(abs(number) for number in numbers), axis)
 
 
 @lowers("QuantizeLinear")

@@ -22,7 +22,7 @@ def reshape(builder: Builder, node: Node) -> None:
     if node.inputs[0] in builder.constants:
         constant = builder.constants[node.inputs[0]]
         axis = _axis_after(constant, shape) if len(constant.scale) > 1 else 0
-        builder.constants[node.outputs[0]] = QuantizedConstant(constant.integers.reshape(shape), constant.scale, axis)
+        builder.constants[node.outputs[0]] = QuantizedConstant(constant.stored.reshape(shape), constant.scale, axis)
         return
     builder.values[node.outputs[0]] = replace(builder.elements(node, partial=True), shape=shape)
 
@@ -47,7 +47,7 @@ def _axis_after(constant: QuantizedConstant, shape: tuple[int, ...]) -> int:
     Raises:
         Obstacle: There is no such axis.
     """
-    before, behind = constant.integers.shape, int(np.prod(constant.integers.shape[constant.axis + 1 :]))
+    before, behind = constant.shape, int(np.prod(constant.shape[constant.axis + 1 :]))
     for axis, length in enumerate(shape):
         if length == before[constant.axis] and int(np.prod(shape[axis + 1 :])) == behind:
             return axis
@@ -64,7 +64,7 @@ def transpose(builder: Builder, node: Node) -> None:
     axes = tuple(int(axis) for axis in node.attributes.get("perm", range(rank)[::-1]))
     if name in builder.constants:
         constant = builder.constants[name]
-        integers = constant.integers.transpose(axes)
+        integers = constant.stored.transpose(axes)
         axis = axes.index(constant.axis) if len(constant.scale) > 1 else 0
         builder.constants[node.outputs[0]] = QuantizedConstant(integers, constant.scale, axis)
         return
