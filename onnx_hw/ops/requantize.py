@@ -72,6 +72,11 @@ class Monotone(Operator[RequantizeFolding]):
 
     @property
     @abstractmethod
+    def result_range(self) -> tuple[int, int]:
+        """The least and the greatest value of the function, known without its thresholds."""
+
+    @property
+    @abstractmethod
     def exact(self) -> Steps:
         """The function, as thresholds, over the operand's reachable range."""
 
@@ -124,7 +129,7 @@ class Monotone(Operator[RequantizeFolding]):
         return 1 if self.multiplication is None else self.multiplication.digits
 
     def results(self) -> tuple[Tensor, ...]:
-        return (Tensor(self.operand.shape, self.result_type, self.exact.low, self.exact.high),)
+        return (Tensor(self.operand.shape, self.result_type, *self.result_range),)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return (self.exact(arrays[0]),)
@@ -242,7 +247,8 @@ class Monotone(Operator[RequantizeFolding]):
         return of_steps(self, folding, self.exact, self.circuit_of(folding))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__} to {self.exact.low}..{self.exact.high}"
+        low, high = self.result_range
+        return f"{type(self).__name__} to {low}..{high}"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -264,10 +270,16 @@ class Requantize(Monotone):
         for name, count in (("slope", len(self.slope)), ("offset", len(self.offset)), ("grid", self.grid.channels)):
             if count not in (1, self.operand.channels):
                 raise ValueError(f"{name} must have 1 or {self.operand.channels} entries, not {count}")
+        if min(self.slope) < 0:
+            raise ValueError(f"a requantizer's slope must not be negative, not {min(self.slope)}")
 
     @property
     def result_type(self) -> Int:
         return self.grid.dtype
+
+    @property
+    def result_range(self) -> tuple[int, int]:
+        return self.grid.low, self.grid.high
 
     @cached_property
     def exact(self) -> Steps:
@@ -315,6 +327,10 @@ class Staircase(Monotone):
     @property
     def result_type(self) -> Int:
         return self.dtype
+
+    @property
+    def result_range(self) -> tuple[int, int]:
+        return self.function.low, self.function.high
 
     @cached_property
     def kinds(self) -> np.ndarray:

@@ -312,3 +312,18 @@ WIDE_CORES = {
         RequantizeFolding(8),
     ),
 }
+
+
+@given(requantizers())
+def test_the_range_of_the_results_needs_no_thresholds(drawn: tuple[Requantize, Folding]) -> None:
+    """A network of thousands of channels of 16 bits has gigabytes of them."""
+    operator = replace(drawn[0])
+    (result,) = operator.results()
+    assert "exact" not in vars(operator)
+    assert result.range == (operator.exact.low, operator.exact.high)
+
+
+def test_a_falling_line_is_refused() -> None:
+    operand, grid = Tensor((1, 1, 2), Int(8)), Grid.over(Int(8))
+    with pytest.raises(ValueError, match="must not be negative, not -1/2"):
+        Requantize(operand, (Fraction(1), Fraction(-1, 2)), (Fraction(0),), grid)
