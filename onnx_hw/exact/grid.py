@@ -15,11 +15,16 @@ from functools import cached_property
 from math import floor, isinf
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding import Rounding
 
 Number = Fraction | int
+
+
+BLOCK = 1 << 20
+"""Number of floats that are rounded at once where there are many: rounding takes some 40 bytes for each."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,28 @@ class Grid:
             counted = numbers / step + rest.astype(numbers.dtype).reshape(along)
         bounded = np.clip(counted, self.low - zero - 1.0, self.high - zero + 1.0).astype(numbers.dtype, copy=False)
         return np.clip(self.rounding.integers(bounded, zero), self.low, self.high)
+
+    def stored(self, numbers: np.ndarray, axis: int, dtype: DTypeLike) -> np.ndarray:
+        """Return ``integers`` in the dtype that they are stored in; large weights are rounded block by block.
+
+        Args:
+            axis: the axis of the channels.
+            dtype: holds all integers of the grid.
+        """
+        integers = np.empty(numbers.shape, dtype)
+        if not integers.size:
+            return integers
+        rows = max(1, BLOCK * len(numbers) // numbers.size)
+        for start in range(0, len(numbers), rows):
+            part = slice(start, start + rows)
+            grid = self._of_channels(part) if axis == 0 else self
+            integers[part] = grid.integers(numbers[part], axis)
+        return integers
+
+    def _of_channels(self, part: slice) -> Grid:
+        """Return the grids of some channels."""
+        step, zero_point = (v if len(v) == 1 else v[part] for v in (self.step, self.zero_point))
+        return replace(self, step=step, zero_point=zero_point)
 
     def clipped(self, low: Fraction | float, high: Fraction | float) -> Grid:
         """Return the grid of numbers that are clipped first; it has their bounds.

@@ -224,7 +224,8 @@ class _Rewriter:
         axis = at.axis_of_outputs(node, weights.ndim)
         known = self.known.weights.get(node.outputs[0])
         grid = self.scheme.weight_precision(node.label).weight_grid(weights, axis) if known is None else known.grid
-        integers = grid.integers(weights, axis) if known is None else known.integers
+        dtype = BY_NAME[_storage_type(grid)[0]].dtype
+        integers = grid.stored(weights, axis, dtype) if known is None else known.integers
         return self._constant(nodes, f"{name}/{node.label}", integers, grid, axis)
 
     def term(self, nodes: list[Node], name: str) -> str:
@@ -238,9 +239,8 @@ class _Rewriter:
         """Add integers of a grid, dequantized, with a division where the steps are not float32; return the name."""
         element_type, version = _storage_type(grid)
         common = lcm(*(_odd(step.denominator) for step in grid.step))
-        stored = self.added.constant(
-            f"{prefix}/{element_type}", integers.astype(BY_NAME[element_type].dtype), element_type
-        )
+        integers = integers.astype(BY_NAME[element_type].dtype, copy=False)
+        stored = self.added.constant(f"{prefix}/{element_type}", integers, element_type)
         counted = Grid.over(grid.dtype, [step * common for step in grid.step], grid.zero_point)
         along = len(grid.step) > 1
         scales = self._scales(prefix, counted, element_type, axis=along)

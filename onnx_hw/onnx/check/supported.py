@@ -100,7 +100,7 @@ def _check_constant(value: Value, array: np.ndarray, is_weight: bool, where: str
             where,
             stage=STAGE,
         )
-    elif array.dtype.kind == "f" and not (np.isfinite(array) | _may_be_infinite(array, is_weight)).all():
+    elif array.dtype.kind == "f" and not (np.isfinite(array).all() or _may_be_infinite(array, is_weight)):
         findings.must(
             "constant-not-finite",
             "constants must be finite numbers; this one holds NaN or infinity",
@@ -110,15 +110,15 @@ def _check_constant(value: Value, array: np.ndarray, is_weight: bool, where: str
         )
 
 
-def _may_be_infinite(array: np.ndarray, is_weight: bool) -> np.ndarray:
-    """Find the infinite numbers of a constant that have a meaning.
+def _may_be_infinite(array: np.ndarray, is_weight: bool) -> bool:
+    """Return whether all numbers of a constant that are not finite have a meaning.
 
     One number alone may be a bound, or the padding around an image that a maximum must ignore. Minus infinity hides
     places of a Softmax, if it is added to the data.
     """
     if array.size == 1:
-        return np.isinf(array)
-    return np.isneginf(array) & (not is_weight)
+        return bool(np.isinf(array).all())
+    return not is_weight and bool((np.isfinite(array) | np.isneginf(array)).all())
 
 
 def _check_operator(node: Node, alive: bool, reported: dict[str, Node], findings: Findings) -> None:

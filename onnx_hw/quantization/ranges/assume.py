@@ -110,8 +110,9 @@ def _of_sums(node: Node, graph: Graph, ranges: Mapping[str, Range]) -> Range:
         return data if second not in ranges else UNKNOWN
     low, high = float(weights.min()), float(weights.max())
     axis = place.axis_of_outputs(node, weights.ndim)
-    terms = tuple(k for k in range(weights.ndim) if k != axis)
-    size = max(-data.low, data.high) * float(np.sqrt(np.square(weights, dtype=np.float64).sum(axis=terms)).max())
+    axes = list(range(weights.ndim))
+    squares = np.einsum(weights, axes, weights, axes, [axis], dtype=np.float64)
+    size = max(-data.low, data.high) * float(np.sqrt(squares.max()))
     corners = [a * b for a, b in product((data.low, data.high), (low, high))]
     bias = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 else None
     below, above = (0.0, 0.0) if bias is None or not bias.size else (float(bias.min()), float(bias.max()))
