@@ -15,6 +15,8 @@ import resource
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +56,17 @@ def main() -> None:
         for name in names:
             for exporter in exporters:
                 path = Path(folder) / "network.onnx"
-                try:
-                    export(name, path, options.size, new=exporter == "new")
-                except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
-                    print(f"{name:36} {exporter}  not exported: {str(error).splitlines()[0][:80]}", flush=True)
-                    continue
+                exporting = (name, path, options.size, exporter == "new")
+                with ProcessPoolExecutor(1, get_context("spawn")) as process:  # this process stays small: see `checked`
+                    try:
+                        process.submit(export, *exporting).result()
+                    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+                        print(f"{name:36} {exporter}  not exported: {str(error).splitlines()[0][:80]}", flush=True)
+                        continue
                 print(f"{name:36} {exporter}  {checked(path, options.seconds, options.memory)}", flush=True)
 
 
-def export(name: str, path: Path, size: int, *, new: bool) -> None:
+def export(name: str, path: Path, size: int, new: bool) -> None:
     """Write a network with random weights to a file."""
     import torch
 
@@ -100,7 +104,10 @@ _KEPT: list[Any] = []
 
 
 def checked(path: Path, seconds: int, gigabytes: float) -> str:
-    """Return what ``check`` answers, its processor time and its peak of memory."""
+    """Return what ``check`` answers, its processor time and its peak of memory.
+
+    The peak of a process is never less than what its parent held when it started it.
+    """
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))

@@ -25,7 +25,7 @@ from onnx_hw.lower.host_prefix import values_left_in_floats, values_of_head
 from onnx_hw.lower.host_quantize import HostQuantizer
 from onnx_hw.lower.layout.hoist_rearrangements import move_rearrangements_to_the_border
 from onnx_hw.lower.layout.stream_layout import elements_of
-from onnx_hw.lower.obstacle import Obstacle, not_built
+from onnx_hw.lower.obstacle import TOO_MANY_WEIGHTS, Obstacle, not_built
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.lower.ops.materialize_pending import lower
 from onnx_hw.lower.ops.previous_step import close_loops
@@ -33,7 +33,7 @@ from onnx_hw.lower.ops.qdq import made_on_host
 from onnx_hw.lower.ops.qonnx import enter_snapped
 from onnx_hw.lower.provenance import provenance_of
 from onnx_hw.lower.values.real import Real
-from onnx_hw.messages.errors import UserError
+from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.onnx.canonicalize.check_tensor_sizes import MAX_ELEMENTS
 from onnx_hw.onnx.evaluate.macs import macs_by_label
@@ -294,7 +294,8 @@ class LoweringState:
         if not used and not builder.problems:
             builder.problems.append(self.diagnosis.nothing_in_hardware(self.tail))
         if builder.problems:
-            raise UserError(*builder.problems)
+            too_large = all(problem.code == TOO_MANY_WEIGHTS for problem in builder.problems)
+            raise UserError(*builder.problems, exit_code=ExitCode.DOES_NOT_FIT if too_large else ExitCode.USAGE)
         boundaries = []
         for name in boundary_values:
             value = builder.values[name]

@@ -13,6 +13,9 @@ COARSE_TABLE = "coarse-table"
 PER_PIXEL = "constant-per-pixel"
 """Code of the obstacle that a constant differs between the pixels of a channel."""
 
+TOO_MANY_WEIGHTS = "too-many-weights"
+"""Code of the obstacle that a product has more weights than any chip stores: the model is too large."""
+
 
 class Obstacle(Exception):
     """Reason why a node cannot become hardware.

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
 from onnx_hw.ir import golden
 from onnx_hw.lower.lower_model import import_model
-from onnx_hw.messages.errors import UserError
+from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.runtime.options import BuildOptions, ReadOptions
 from support.qdq_models import Sketch
 
@@ -155,3 +155,36 @@ def test_data_of_unknown_shape(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
     refusal = flow.check_hardware(BuildOptions(model=path, reading=ReadOptions(lenient=True)))
     assert refusal is not None and "the shape of `second" in str(refusal)
+
+
+def test_more_weights_than_any_chip_stores_are_too_large_and_not_unsupported(tmp_path: Path) -> None:
+    """2,048 groups of 2 inputs are stored with the zeros between them."""
+    weights = np.ones((4096, 2, 3, 1), dtype=np.int8)
+    sketch = Sketch()
+    y = conv(sketch, sketch.through_integers("x", 0.02, 3), weights, group=2048, pads=[1, 0, 1, 0])
+    path = sketch.write(tmp_path / "m.onnx", [1, 4096, 2, 1], sketch.through_integers(y, 0.1, 0), 4)
+    with pytest.raises(UserError, match="at most 16,777,216 weights, with the zeros between groups, not") as caught:
+        import_model(flow.read(path))
+    assert caught.value.exit_code is ExitCode.DOES_NOT_FIT
+
+
+def test_a_network_with_another_obstacle_is_refused_whatever_it_weighs(tmp_path: Path) -> None:
+    weights = np.ones((4096, 2, 3, 1), dtype=np.int8)
+    sketch = Sketch()
+    y = conv(sketch, sketch.through_integers("x", 0.02, 3), weights[:, :1, :1], group=4096, pads=[0] * 4)
+    y = sketch.node("LpNormalization", sketch.through_integers(y, 0.1, 0), axis=1, p=1)
+    y = conv(sketch, sketch.through_integers(y, 0.1, 0), weights, group=2048, pads=[1, 0, 1, 0])
+    path = sketch.write(tmp_path / "m.onnx", [1, 4096, 2, 1], sketch.through_integers(y, 0.1, 0), 4)
+    with pytest.raises(UserError) as caught:
+        import_model(flow.read(path))
+    assert {problem.code for problem in caught.value.problems} == {"norm", "too-many-weights"}
+    assert caught.value.exit_code is ExitCode.USAGE
+
+
+def test_every_place_of_a_large_tensor_may_have_a_constant_of_its_own(tmp_path: Path) -> None:
+    """A position embedding of a vision transformer has 37,824 numbers."""
+    sketch, places = Sketch(), np.linspace(-1, 1, 2 * 9000, dtype=np.float32).reshape(1, 1, 2, 9000)
+    y = sketch.node("Add", sketch.through_integers("x", 0.02, 3), sketch.constant(places))
+    path = sketch.write(tmp_path / "m.onnx", [1, 1, 2, 9000], sketch.through_integers(y, 0.05, 0), 4)
+    (found,) = golden.run(import_model(flow.read(path)), {"x": np.zeros((1, 1, 1, 2, 9000), dtype=np.float32)}).values()
+    assert np.array_equal(found[0, 0], np.rint(places[0] / np.float32(0.05)) * np.float32(0.05))

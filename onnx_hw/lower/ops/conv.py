@@ -11,7 +11,7 @@ import numpy as np
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.kernel import kernel_of
 from onnx_hw.lower.layout.stream_layout import image_layout
-from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.lower.obstacle import TOO_MANY_WEIGHTS, Obstacle
 from onnx_hw.lower.ops.matmul_operand import columns_of, operand_of_product, with_integer_for_zero
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.values.constant import QuantizedConstant
@@ -37,7 +37,7 @@ def conv(builder: Builder, node: Node) -> None:
             "weight-axis", f"scales of a Conv's weights must be per output channel, not along axis {weights.axis}"
         )
     shape = builder.shape(node.outputs[0])
-    size = tuple(int(n) for n in weights.integers.shape[2:])
+    size = tuple(int(n) for n in weights.shape[2:])
     padded, tensor = builder.image(real, node)
     kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
     real, pads = _without_pads(builder, padded)
@@ -50,8 +50,8 @@ def conv(builder: Builder, node: Node) -> None:
         real = with_integer_for_zero(builder, node, real)
         tensor = builder.tensors[real.tensor]
     stream, zero_point, columns = real.tensor, real.zero_point or 0, columns_of(real)
-    bias = bias_of(builder, node, weights.integers.shape[0])
-    outputs = weights.integers.shape[0]
+    bias = bias_of(builder, node, weights.shape[0])
+    outputs = weights.shape[0]
     operator: Operator
     if 1 < group == tensor.channels:
         matrix = weights.integers.reshape(outputs, -1)
@@ -63,7 +63,7 @@ def conv(builder: Builder, node: Node) -> None:
             window = Window(tensor, kernel.size, kernel.strides, kernel.pads, kernel.dilations, zero_point)
             stream = builder.add(f"{node.label}/window", window, [stream], node)
         # (out, in, rows, columns) -> (out, rows, columns, in): the order in which a window leaves its buffer
-        matrix = np.moveaxis(ungrouped(weights.integers, group), 1, -1).reshape(outputs, -1)
+        matrix = np.moveaxis(ungrouped(weights.stored, group), 1, -1).reshape(outputs, -1)
         matrix, slope, offset = columns.repeated(prod(kernel.size)).product(node, weights, matrix, bias)
         operator = MatMul(builder.tensors[stream], matrix, group)
     stream = builder.add(node.label, operator, [stream], node, output=node.outputs[0])
@@ -105,7 +105,7 @@ def ungrouped(weights: np.ndarray, group: int) -> np.ndarray:
     """
     outputs, inputs, *size = weights.shape
     check_weight_count(outputs, group, inputs, *size)
-    full = np.zeros((outputs, group, inputs, *size), dtype=np.int64)
+    full = np.zeros((outputs, group, inputs, *size), dtype=weights.dtype)
     results = np.arange(outputs)
     full[results, results * group // outputs] = weights
     return full.reshape(outputs, group * inputs, *size)
@@ -122,7 +122,11 @@ def check_weight_count(*lengths: int) -> None:
     """
     count = prod(lengths)
     if count > MAX_WEIGHTS:
-        raise Obstacle("too-many-weights", f"a product must have at most {MAX_WEIGHTS:,} weights, not {count:,}")
+        raise Obstacle(
+            TOO_MANY_WEIGHTS,
+            f"a product must have at most {MAX_WEIGHTS:,} weights, with the zeros between groups, not {count:,}",
+            "no option and no board helps: no chip here stores as many; only a smaller model will fit",
+        )
 
 
 def quantized_weights(builder: Builder, node: Node, k: int) -> QuantizedConstant:

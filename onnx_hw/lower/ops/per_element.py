@@ -18,7 +18,7 @@ from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.depthwise import Depthwise
 
-MAX_ELEMENTS = 1 << 14
+MAX_ELEMENTS = 1 << 16
 """Maximum number of elements, each of which needs a stored constant."""
 
 
