@@ -12,13 +12,11 @@ from pathlib import Path
 
 import click
 
+from onnx_hw.cli.usage_hints import UnknownCommand, hint_for_option
 from onnx_hw.messages.errors import ExitCode, Problem
-from onnx_hw.messages.text import did_you_mean, legible
+from onnx_hw.messages.text import legible
 from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.messages.version import __version__
-
-RENAMED = {"--until": "--stop-after", "--output": "--output-kind"}
-"""Options that had another name up to version 0.1, by that name."""
 
 TRACEBACK_FILE = "traceback.txt"
 
@@ -55,10 +53,10 @@ def _usage_problem(error: click.ClickException) -> Problem:
         hint = f"`{error.ctx.command_path} --help` shows how it is used"
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option `{error.option_name}`"
-        if error.option_name in RENAMED:
-            hint = f"it is called `{RENAMED[error.option_name]}` now"
-        else:
-            hint = did_you_mean(error.option_name, error.possibilities or ()) or hint
+        options = [name for option in error.ctx.command.params for name in option.opts] if error.ctx is not None else []
+        hint = hint_for_option(error.option_name, options) or hint
+    if isinstance(error, UnknownCommand):
+        hint = error.hint or hint
     return Problem("usage", message.removesuffix("."), hint=hint, stage="arguments")
 
 

@@ -18,6 +18,7 @@ import click
 from onnx_hw.cli.error_report import explain
 from onnx_hw.cli.help_groups import write_commands
 from onnx_hw.cli.terminal import Terminal
+from onnx_hw.cli.usage_hints import UnknownCommand
 from onnx_hw.messages.errors import ExitCode
 
 
@@ -41,6 +42,14 @@ class CommandLine(click.Group):
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         write_commands({name: self.commands[name] for name in self.list_commands(context)}, formatter)
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = arguments[0]
+        if not name.startswith("-") and self.get_command(context, name) is None and not context.resilient_parsing:
+            raise UnknownCommand(name, self.commands, context)
+        return super().resolve_command(context, arguments)
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
         session = CliSession()

@@ -14,6 +14,7 @@ import onnx_hw_boards
 from onnx_hw import __version__
 from onnx_hw.cli.cli import main
 from onnx_hw.cli.help_groups import COMMAND_EXAMPLES, COMMAND_GROUPS, OPTION_GROUPS, OTHER, group_of
+from onnx_hw.cli.usage_hints import COMMANDS_ELSEWHERE, OPTIONS_ELSEWHERE
 from onnx_hw.commands.fit_boards import BoardFit, fit_boards
 from onnx_hw_tools import tools
 from support.cli_runner import Instead, call
@@ -68,7 +69,39 @@ def test_nearest_names():
     assert call("build", "m.onnx", "--bord", "ecp5").stderr == (
         "error[usage]: there is no option `--bord`\n  hint   did you mean `--board`?\n"
     )
-    assert "build" in call("biuld").stderr
+    assert call("biuld").stderr == "error[usage]: there is no command `biuld`\n  hint   did you mean `build`?\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [("-o", "--out"), ("--output-dir", "--out"), ("-b", "--board"), ("--target", "--board"), ("--freq", "--clock"),
+     ("--calib", "--calibration"), ("--input", "--inputs"), ("--throughput", "--fps"), ("--weights-bits", "--bits"),
+     ("--latency-us", "--latency"), ("--force", ""), ("--quiet", ""), ("--jobs", "")],
+)  # fmt: skip
+def test_the_option_that_may_have_been_meant(option, meant):
+    (hint,) = call("build", "m.onnx", option, "x").stderr.splitlines()[1:]
+    assert hint.endswith(f"did you mean `{meant}`?" if meant else "build --help` shows how it is used")
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [("compile", "build"), ("synth", "build"), ("list", "boards"), ("flash", "program"), ("simulate", "run"),
+     ("predict", "infer"), ("help", "--help"), ("version", "--version"), ("frobnicate", "")],
+)  # fmt: skip
+def test_the_command_that_may_have_been_meant(command, meant):
+    done = call(command, "m.onnx")
+    message, hint = done.stderr.splitlines()
+    assert (done.exit_code, message) == (1, f"error[usage]: there is no command `{command}`")
+    assert hint.endswith(f"did you mean `{meant}`?" if meant else "--help` shows how it is used")
+
+
+def test_names_in_other_programs_lead_to_what_there_is():
+    options = {name for command in main.commands.values() for option in command.params for name in option.opts}
+    assert set(OPTIONS_ELSEWHERE) <= options
+    assert set(COMMANDS_ELSEWHERE) <= {*main.commands, "--help", "--version"}
+    for elsewhere in (OPTIONS_ELSEWHERE, COMMANDS_ELSEWHERE):
+        names = [name for names in elsewhere.values() for name in names]
+        assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])
@@ -77,12 +110,16 @@ def test_version(option):
 
 
 @pytest.mark.parametrize(
-    ("command", "old", "new"), [("explore", "--until", "--stop-after"), ("build", "--output", "--output-kind")]
+    ("command", "old", "new"),
+    [
+        ("explore", "--until", "`--stop-after` now"),
+        ("build", "--output", "`--output-kind` now; or did you mean `--out`?"),
+    ],
 )
 def test_an_old_name_of_an_option_gives_the_new_one(command, old, new):
     done = call(command, "m.onnx", old, "schedule")
     assert done.exit_code == 1
-    assert done.stderr == f"error[usage]: there is no option `{old}`\n  hint   it is called `{new}` now\n"
+    assert done.stderr == f"error[usage]: there is no option `{old}`\n  hint   it is called {new}\n"
 
 
 def test_every_command_and_option_has_a_heading():
