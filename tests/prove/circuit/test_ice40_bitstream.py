@@ -6,18 +6,22 @@ import re
 from collections import defaultdict
 from operator import ne
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
 from onnx_hw.prove.circuit import bitstream
 from onnx_hw.report import proof_chain
-from onnx_hw_boards.families.ice40.bitstream import chip_database, hard_cells
-from onnx_hw_boards.families.ice40.bitstream.chip_cells import ChipCells
+from onnx_hw_boards.families.ice40.bitstream import chip_cells, chip_database, hard_cells
+from onnx_hw_boards.families.ice40.bitstream.chip_cells import TABLE, ChipCells
 from onnx_hw_boards.families.ice40.bitstream.configuration_file import Banks, read_banks
 from onnx_hw_boards.families.ice40.bitstream.die_bits import DIES, DieBits, bank_map
+from onnx_hw_boards.families.ice40.bitstream.logic_setting import LogicSetting
 from onnx_hw_boards.families.ice40.bitstream.routing import ChosenPips
 from onnx_hw_boards.families.unpacked_bitstream import DamagedBitstream, NotUnpacked
+from onnx_hw_sim.gates.netlist import ONE, ZERO
 from onnx_hw_tools import tools
 from support.bitstream_bench import BitstreamBench, assert_another_build_is_named, assert_named
 from support.bitstream_flips import drawn_flips
@@ -77,6 +81,35 @@ def test_another_program_reads_the_same_bits(bench: IceBench) -> None:
     assert tiles == 26 * 32 - 4
     used = {place for place, words in die.contents.items() if words.any()}
     assert used <= {(int(x), int(y)) for kind, x, y in rows if kind == ".ram_data"}
+
+
+@pytest.mark.parametrize(("table", "constant"), [(0, ZERO), (0xFFFF, ONE)])
+@pytest.mark.parametrize("k", range(4))
+def test_a_constant_that_tables_lead_through_is_a_constant(
+    monkeypatch: pytest.MonkeyPatch, table: int, constant: int, k: int
+) -> None:
+    """nextpnr leads the constant clock of a block RAM that is never written through tables, where wires are scarce."""
+    chain = _tables(monkeypatch, {1: 1 << (1 << k), 2: 1 << (1 << k), 3: table}, {10 + k: 2, 20 + k: 3}, wire=30 + k)
+    assert chain.on_wire(30 + k) == constant
+    assert not chain.wanted and chain.sites == {("ICESTORM_LC", 3)}
+
+
+def test_a_table_that_leads_itself_through_is_no_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = _tables(monkeypatch, {1: 1 << (1 << 2)}, {12: 1}, wire=30)
+    assert chain.on_wire(30) > ONE
+    assert chain.wanted == [(1, TABLE)]
+
+
+def _tables(monkeypatch: pytest.MonkeyPatch, functions: dict[int, int], driven: dict[int, int], wire: int) -> ChipCells:
+    """Return the cells of a chip of tables: input k of table n is wire 10·n + k, which ``driven`` leads to a table;
+    ``wire`` comes from table 1, and the output of table n is wire 100 + n."""
+    output = {**{at: 100 + bel for at, bel in driven.items()}, wire: 101}
+    setting = {bel: LogicSetting(function, False, False, False, False) for bel, function in functions.items()}
+    monkeypatch.setattr(chip_cells, "logic_setting", lambda die, bel: setting[bel])
+    monkeypatch.setattr(chip_cells, "table_wires", lambda database, bel: [10 * bel + k for k in range(4)])
+    database = SimpleNamespace(drivers=lambda root: [(root - 100, "O")])
+    pips = SimpleNamespace(source=output.get, root=lambda at: output.get(at, at))
+    return ChipCells(cast(DieBits, SimpleNamespace(database=database)), cast(ChosenPips, pips))
 
 
 @pytest.mark.parametrize("fault", ICE_FAULTS, ids=lambda fault: fault.__name__)

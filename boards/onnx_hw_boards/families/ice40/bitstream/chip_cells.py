@@ -47,6 +47,7 @@ class ChipCells:
     nets: int = 3
     several: dict[int, Callable[[], None]] = field(default_factory=dict)
     _at_root: dict[int, int] = field(default_factory=dict)
+    _led_through: set[int] = field(default_factory=set)
 
     def fresh(self) -> int:
         self.nets += 1
@@ -133,10 +134,17 @@ class ChipCells:
         return self.output(bel, port)
 
     def _constant_table(self, bel: int) -> int | None:
-        """Return the constant that a look-up table gives, such as nextpnr's source of ones; None for other tables."""
-        function, wires = logic_setting(self.die, bel).table, table_wires(self.die.database, bel)
-        open_inputs = sum(1 << k for k, wire in enumerate(wires) if self.pips.source(wire) is None)
-        values = {function >> entry & 1 for entry in range(16) if not entry & open_inputs}
+        """Return the constant that a look-up table gives; None for other tables.
+
+        Such a table is nextpnr's source of ones, or leads a constant through.
+        """
+        setting, wires = logic_setting(self.die, bel), table_wires(self.die.database, bel)
+        driven = [k for k, wire in enumerate(wires) if self.pips.source(wire) is not None]
+        if setting.leads_through(driven) and bel not in self._led_through:
+            self._led_through.add(bel)  # where a table leads through what it gives itself, the next call ends here
+            net = self.on_wire(wires[driven[0]])
+            return net if net in (ZERO, ONE) else None
+        values = {setting.table >> entry & 1 for entry in range(16) if not entry & ~sum(1 << k for k in driven)}
         if len(values) > 1:
             return None
         self.sites.add(("ICESTORM_LC", bel))

@@ -23,9 +23,9 @@ def make(maker: ChipCells, output: Output) -> None:
 
 def _table(maker: ChipCells, output: Output) -> None:
     bel, _ = output
-    function, wires = logic_setting(maker.die, bel).table, table_wires(maker.die.database, bel)
-    used = [k for k, wire in enumerate(wires) if maker.pips.source(wire) is not None]
-    if len(used) != 1 or function != 1 << (1 << used[0]):  # with which the router leads a net through
+    setting, wires = logic_setting(maker.die, bel), table_wires(maker.die.database, bel)
+    function = setting.table
+    if not setting.leads_through([k for k, wire in enumerate(wires) if maker.pips.source(wire) is not None]):
         maker.sites.add(("ICESTORM_LC", bel))
     pins = {f"I{k}": (maker.on_wire(wires[k]) if _depends(function, k) else ZERO,) for k in range(4)}
     pins["O"] = (maker.net_of[output],)

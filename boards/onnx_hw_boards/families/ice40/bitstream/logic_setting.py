@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnx_hw_boards.families.ice40.bitstream.chip_database import ChipDatabase
@@ -30,6 +31,14 @@ class LogicSetting:
     registered: bool
     sets: bool
     at_once: bool
+
+    def leads_through(self, used: Sequence[int]) -> bool:
+        """Return whether the look-up table only leads a net through, as the router has it do.
+
+        Args:
+            used: the inputs that something drives.
+        """
+        return len(used) == 1 and self.table == 1 << (1 << used[0])
 
 
 def table_wires(database: ChipDatabase, bel: int) -> list[int]:
