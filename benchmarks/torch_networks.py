@@ -58,12 +58,19 @@ def main() -> None:
                 path = Path(folder) / "network.onnx"
                 exporting = (name, path, options.size, exporter == "new")
                 with ProcessPoolExecutor(1, get_context("spawn")) as process:  # this process stays small: see `checked`
-                    try:
-                        process.submit(export, *exporting).result()
-                    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
-                        print(f"{name:36} {exporter}  not exported: {str(error).splitlines()[0][:80]}", flush=True)
+                    if error := process.submit(exported, *exporting).result():
+                        print(f"{name:36} {exporter}  not exported: {error}", flush=True)
                         continue
                 print(f"{name:36} {exporter}  {checked(path, options.seconds, options.memory)}", flush=True)
+
+
+def exported(name: str, path: Path, size: int, new: bool) -> str:
+    """Export as ``export``; return why that failed, or an empty text. The errors of torch do not leave a process."""
+    try:
+        export(name, path, size, new)
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+        return str(error).splitlines()[0][:80]
+    return ""
 
 
 def export(name: str, path: Path, size: int, new: bool) -> None:
