@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.rationals import fractions
+from onnx_hw.exact.requantization import LARGEST_TABLE
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.obstacle import PER_PIXEL, Obstacle
 from onnx_hw.lower.ops.binary import product_of, quotient_of, sum_of
@@ -23,6 +24,7 @@ from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.values.function import FunctionValue
 from onnx_hw.lower.values.per_channel import per_channel
 from onnx_hw.lower.values.real import Real
+from onnx_hw.lower.values.stream_numbers import StreamNumbers
 from onnx_hw.onnx.canonicalize.batch_normalization import factor_and_term, is_training
 from onnx_hw.onnx.graph.model import Node
 
@@ -84,7 +86,7 @@ def batch_normalization(builder: Builder, node: Node) -> None:
     numbers = factor_and_term(node, [array for array in parameters if array is not None], len(data.shape))
     exact = (np.array(fractions(array), dtype=object).reshape(array.shape) for array in numbers)
     factors, terms = (per_channel(builder, data, array) for array in exact)
-    affine = data.scaled(builder, node, factors, terms)
+    affine = data.scaled(builder, node, factors, terms) or _with_turned_signs(builder, node, data, factors, terms)
     if affine is not None:
         builder.values[node.outputs[0]] = affine
         return
@@ -145,7 +147,7 @@ def _affine(
     builder: Builder, node: Node, real: Real, factors: tuple[Fraction, ...], terms: tuple[Fraction, ...]
 ) -> None:
     """Set the result of a node to ``factors · real + terms``, or to a function where the value has no such form."""
-    affine = real.scaled(builder, node, factors, terms)
+    affine = real.scaled(builder, node, factors, terms) or _with_turned_signs(builder, node, real, factors, terms)
     if affine is None:
         try:
             builder.values[node.outputs[0]] = function_of(builder, node)
@@ -153,8 +155,32 @@ def _affine(
         except Obstacle as obstacle:  # a table for every pixel would be too large
             if obstacle.code != PER_PIXEL or not builder.leads_to_product(node.outputs[0]):
                 raise
-            signed = with_signs(builder, node, real, factors)
-            affine = None if signed is None else signed.scaled(builder, node, tuple(map(abs, factors)), terms)
+            affine = _affine_with_signs(builder, node, real, factors, terms)
             if affine is None:
                 raise
     builder.values[node.outputs[0]] = replace(affine, shape=builder.shape(node.outputs[0]))
+
+
+def _with_turned_signs(
+    builder: Builder, node: Node, value: StreamNumbers, factors: tuple[Fraction, ...], terms: tuple[Fraction, ...]
+) -> Real | None:
+    """Build ``factors · value + terms`` by products with signs where tables of all channels would be too large.
+
+    None where a table will do, or the value has no such product.
+    """
+    real = Real.cast(value)
+    if real is None or real.partial or max(len(factors), len(terms)) == 1:
+        return None
+    tensor = builder.materialize(real)
+    first, last = tensor.range
+    if tensor.channels * (last - first + 1) <= LARGEST_TABLE:
+        return None
+    return _affine_with_signs(builder, node, real, factors, terms)
+
+
+def _affine_with_signs(
+    builder: Builder, node: Node, real: Real, factors: tuple[Fraction, ...], terms: tuple[Fraction, ...]
+) -> Real | None:
+    """Build ``factors · real + terms`` on integers times the signs of the factors; None where there is no product."""
+    signed = with_signs(builder, node, real, factors)
+    return None if signed is None else signed.scaled(builder, node, tuple(map(abs, factors)), terms)

@@ -13,10 +13,12 @@ import onnx
 from onnx import helper
 from onnx_hw import flow
 from onnx_hw.lower.lower_model import import_model
+from onnx_hw.lower.ops import constant_arithmetic
 from onnx_hw.lower.ops.lookup import MONOTONIC_OPERATORS
 from onnx_hw.lower.values import function_table
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.requantize import Requantize, Staircase
 from support.onnx_oracle import assert_agrees, assert_circuit_agrees, write
@@ -131,6 +133,25 @@ def test_batch_normalization_of_integers(tmp_path: Path, factors: tuple[float, .
     )
     (node,) = network.nodes
     assert isinstance(node.operator, Lookup) == (min(factors) < 0)
+    assert_circuit_agrees(network)
+
+
+@pytest.mark.parametrize("factors", [(1, -2, 0.5, 3, 1), (-1, 0, 0.5, -3, 0)])
+@pytest.mark.parametrize("operator", ["BatchNormalization", "Mul"])
+def test_signs_that_differ_take_no_table_of_too_many_channels(
+    tmp_path: Path, factors: tuple[float, ...], operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """320 channels of 8 bits, as of the identity of a RepVGG, have 81,920 entries; here 5 of them are too many."""
+    monkeypatch.setattr(constant_arithmetic, "LARGEST_TABLE", 5 * 256 - 1)
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.0217, 9)
+    rest = ([0, 1, 2, 3, 4], [1, 0, 2, 0, 1], [1, 4, 2, 9, 0.1]) if operator == "BatchNormalization" else ()
+    numbers = [np.array(some, dtype=np.float32) for some in (factors, *rest)]
+    shape = (5,) if rest else (5, 1, 1)
+    y = sketch.node(operator, x, *(sketch.constant(array.reshape(shape)) for array in numbers))
+    path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, sketch.through_integers(y, 0.0313, 2))
+    network = assert_agrees(path, 0.0313)
+    assert [type(node.operator) for node in network.nodes] == [Depthwise, Requantize]
     assert_circuit_agrees(network)
 
 
