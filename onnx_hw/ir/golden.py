@@ -82,7 +82,7 @@ def _walk_in_sequence(network: Network, integers: Mapping[str, np.ndarray]) -> d
 def _computed(group: Loop, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Compute the results of a node, or of all nodes of a loop, one row after the other."""
     node = group[0]
-    if not set(node.inputs) - values.keys() and len(group) == 1:
+    if len(group) == 1 and all(name in values for name in node.inputs):
         return dict(zip(node.outputs, node.operator.golden(*(values[name] for name in node.inputs)), strict=True))
     frames = len(next(iter(values.values())))
     made = {

@@ -35,7 +35,7 @@ def must_stay_on_host(node: Node, graph: Graph) -> bool:
         return False
     trial = Builder(graph)
     try:
-        for name in names_read(node) - set(graph.constants):
+        for name in names_read(node).difference(graph.constants):
             add_stand_in(trial, name)
         lowering(trial, node)
     except Obstacle as obstacle:
@@ -58,7 +58,7 @@ def values_left_in_floats(graph: Graph) -> frozenset[str]:
     results: set[str] = set()
     raw = {value.name for value in graph.inputs}
     for node in graph.nodes:
-        data = names_read(node) - set(graph.constants)
+        data = names_read(node).difference(graph.constants)
         before = bool(data) and data <= raw and not is_product(node) and facts_of(node).effect not in SCALE_EFFECTS
         if is_left_to_host(node) or (before and (not results.isdisjoint(data) or must_stay_on_host(node, graph))):
             results.update(node.outputs)
@@ -81,7 +81,7 @@ def values_of_head(graph: Graph, stays: Callable[[Node], bool]) -> frozenset[str
     for node in graph.nodes:
         if is_product(node) or not behind.isdisjoint(names_read(node)):
             behind.update(node.outputs)
-        elif not names_read(node) <= set(graph.constants):
+        elif names_read(node).difference(graph.constants):
             early.append(node)
     leading: set[str] = set()
     for node in reversed(graph.nodes):

@@ -17,7 +17,7 @@ def faults_of_model(model: Model) -> Iterator[Fault]:
     known = {value.name: "an input" for value in graph.inputs}
     known |= dict.fromkeys(graph.constants, "a constant")
     for node in graph.nodes:
-        for name in sorted(names_read(node) - known.keys()):
+        for name in sorted(names_read(node).difference(known)):
             what = f"`{producers[name]}`, which makes it, stands later" if name in producers else "nothing makes it"
             yield Fault(f"what a node reads must be there: {what}", node.label, name)
         for name in node.outputs:
