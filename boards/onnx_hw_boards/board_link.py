@@ -108,3 +108,12 @@ class BoardLink(ABC):
         Raises:
             ToolMissing, ToolFailed: the simulation needs them.
         """
+
+    @abstractmethod
+    def port_of_pins(self, boards: Any, cycles_per_bit: Fraction) -> AbstractContextManager[SimulatedPort]:
+        """Return a port of this machine, open within the context, at which a netlist answers through its pins.
+
+        Args:
+            boards: the ``onnx_hw_sim.gates.pin_simulator.BoardsUnderWay`` of the netlist.
+            cycles_per_bit: cycles of the chip's clock in a bit; need not be whole.
+        """

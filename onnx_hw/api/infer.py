@@ -12,7 +12,7 @@ from onnx_hw.api.requests import GivenSamples
 from onnx_hw.api.stacking import stacked_as
 from onnx_hw.commands.infer import AUTO, InferOptions, arguments_of, read_host
 from onnx_hw.commands.infer import infer as infer_on_board
-from onnx_hw.runtime.options import Resize, resize_of
+from onnx_hw.runtime.options import Resize, SimulationEngine, port_engine_of, resize_of
 from onnx_hw.runtime.progress import Progress
 from onnx_hw.samples.outputs import Outputs
 
@@ -27,6 +27,7 @@ def infer(
     *,
     resize: Resize | str | None = None,
     port: str = AUTO,
+    engine: SimulationEngine | str | None = None,
     check: bool = False,
     progress: bool | Progress = False,
 ) -> Outputs:
@@ -40,6 +41,8 @@ def infer(
             what ``samples.toml`` next to them says.
         port: serial port, or ``"spidev0.0"`` or ``"ftdi://ftdi:232h/1"`` where the board has SPI; ``"auto"`` for the
             first port at which the design answers, ``"sim"`` for a simulation of the whole chip.
+        engine: simulator of the port ``"sim"``: ``"compiled"`` for the circuit, ``"gates"`` for the cells that are
+            placed and routed, some hundred times slower; None for the first.
         check: whether the outputs are compared with those of the integer network.
         progress: True for lines on standard error, or an object that receives the progress. By default nothing is
             printed, and warnings are Python's.
@@ -54,7 +57,14 @@ def infer(
     """
     folder = Path(build if isinstance(build, str | os.PathLike) else build.folder)
     source = Path(inputs) if isinstance(inputs, str | os.PathLike) else inputs
-    options = InferOptions(folder=folder, inputs=source, port=port, check=check, resize=resize_of(resize))
+    options = InferOptions(
+        folder=folder,
+        inputs=source,
+        port=port,
+        check=check,
+        resize=resize_of(resize),
+        engine=port_engine_of(engine),
+    )
     outputs = infer_on_board(options, receiver(progress)).outputs
     if isinstance(source, Path):
         return outputs

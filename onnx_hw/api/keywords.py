@@ -14,9 +14,9 @@ NAMES = {"clock": "clock_mhz", "dim": "dimensions", "latency": "latency_us"}
 """Keywords by option, where they differ in more than hyphens."""
 
 _WORDS = """
-accuracy-loss bits board calibration check clock cut-at dim fastest folding fps inputs latency lenient multipliers newer
-no-bitstream-check no-gate-level out output-kind port precision random-calibration resize seed sqnr state stop-after
-store streaming strict waves
+accuracy-loss bits board calibration check clock cut-at dim engine fastest folding fps inputs latency lenient
+multipliers newer no-bitstream-check no-gate-level out output-kind port precision random-calibration resize seed sqnr
+state stop-after store streaming strict waves
 """
 OPTIONS = frozenset(_WORDS.split())
 """Options of ``onnx-hw build`` and ``onnx-hw infer`` that are keywords of ``onnx_hw.build`` and ``onnx_hw.infer``."""

@@ -9,6 +9,7 @@ import click
 from onnx_hw.cli.arguments import FILE, RESIZE
 from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.session import CliSession
+from onnx_hw.runtime.options import PORT_ENGINES, port_engine_of, resize_of
 
 
 @click.command(cls=GroupedCommand, short_help="Run a build on its board.")
@@ -20,6 +21,11 @@ from onnx_hw.cli.session import CliSession
     help="Serial port, or spidev0.0 or ftdi://ftdi:232h/1 where the board has SPI; auto: the first port at which the "
     "design answers; sim: a simulation of the whole chip.",
 )  # fmt: skip
+@click.option(
+    "--engine", type=click.Choice([e.value for e in PORT_ENGINES]),
+    help="Simulator of the port sim: the circuit compiled, or the cells that are placed and routed.  "
+    "[default: compiled]",
+)  # fmt: skip
 @click.option("--out", type=FILE, metavar="Y.npz", help="File for the outputs, one array for each graph output.")
 @click.option("--check", is_flag=True, help="Compare the outputs with those of the integer network.")
 @click.option("--self-test", "tests", is_flag=True, help="Send the frames that the build keeps, and show one verdict.")
@@ -30,6 +36,7 @@ def infer(
     inputs: Path | None,
     resize: str | None,
     port: str,
+    engine: str | None,
     out: Path | None,
     check: bool,
     tests: bool,
@@ -46,7 +53,7 @@ def infer(
             raise user_error(
                 "self-test-alone", message, where="--self-test", hint="leave out the others", stage="arguments"
             )
-        verdict = self_test(folder, port, session.terminal)
+        verdict = self_test(folder, port, session.terminal, engine=port_engine_of(engine))
         session.terminal.show(self_test_summary(verdict))
         if (failed := refusal(verdict)) is not None:
             raise failed
@@ -58,10 +65,16 @@ def infer(
         )
     from onnx_hw.commands.infer import InferOptions
     from onnx_hw.commands.infer import infer as infer_samples
-    from onnx_hw.runtime.options import resize_of
     from onnx_hw.samples.read_samples import write_samples
 
-    options = InferOptions(folder=folder, inputs=inputs, port=port, check=check, resize=resize_of(resize))
+    options = InferOptions(
+        folder=folder,
+        inputs=inputs,
+        port=port,
+        check=check,
+        resize=resize_of(resize),
+        engine=port_engine_of(engine),
+    )
     made = infer_samples(options, session.terminal)
     if out is not None:
         write_samples(out, made.outputs)

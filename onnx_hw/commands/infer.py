@@ -17,7 +17,7 @@ import numpy as np
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Value
-from onnx_hw.runtime.options import Resize, resize_of
+from onnx_hw.runtime.options import Resize, SimulationEngine, port_engine_of, resize_of
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.samples.check_samples import check_samples
 from onnx_hw.samples.outputs import Outputs
@@ -56,6 +56,8 @@ class InferOptions:
             design answers, ``sim`` for a simulation of the whole chip.
         check: compare with golden.
         resize: how images in files get the input's size; None for what ``samples.toml`` says.
+        engine: simulator of the port ``sim``: ``compiled`` for the circuit, ``gates`` for the cells that were placed
+            and routed; None for the first.
     """
 
     folder: Path
@@ -63,10 +65,20 @@ class InferOptions:
     port: str = AUTO
     check: bool = False
     resize: Resize | None = None
+    engine: SimulationEngine | None = None
 
     def __post_init__(self) -> None:
-        """Raise ``UserError`` for an unknown way to resize."""
+        """Raise ``UserError`` for an unknown way to resize or simulator, and for a simulator of a real port."""
         object.__setattr__(self, "resize", resize_of(self.resize))
+        object.__setattr__(self, "engine", port_engine_of(self.engine))
+        if self.engine is not None and self.port != SIMULATED:
+            raise user_error(
+                "engine",
+                f"a simulator must be for the port `{SIMULATED}`, not for `{self.port}`",
+                where="--engine",
+                hint="--port sim, or no --engine",
+                stage="arguments",
+            )
 
 
 @dataclass(frozen=True)
@@ -288,11 +300,16 @@ def opened_port(
         yield options.port, TIMEOUT
         return
     from onnx_hw.commands.simulated_board import TIMEOUT as SIMULATED_TIMEOUT
-    from onnx_hw.commands.simulated_board import simulated_board
+    from onnx_hw.commands.simulated_board import simulated_board, simulated_netlist
     from onnx_hw.runtime.build_folder import BuildFolder
 
     assert design is not None
-    with simulated_board(design, model, BuildFolder(options.folder), progress) as port:
+    folder = BuildFolder(options.folder)
+    if options.engine is SimulationEngine.GATES:
+        with simulated_netlist(design, folder, progress) as port:
+            yield port, SIMULATED_TIMEOUT
+        return
+    with simulated_board(design, model, folder, progress) as port:
         yield port, SIMULATED_TIMEOUT
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from onnx_hw.commands.infer import InferOptions, Tried, kept_design, link_failure, opened_port, read_host
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
+from onnx_hw.runtime.options import SimulationEngine
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.errors import AnotherDesign, LinkError
@@ -22,7 +23,9 @@ class BoardVerdict:
     device: Tried
 
 
-def self_test(folder: Path, port: str, progress: Progress | None = None) -> BoardVerdict:
+def self_test(
+    folder: Path, port: str, progress: Progress | None = None, *, engine: SimulationEngine | None = None
+) -> BoardVerdict:
     """Send the frames that a build keeps to its board, or to its simulation, and compare the results with golden's.
 
     Raises:
@@ -30,7 +33,7 @@ def self_test(folder: Path, port: str, progress: Progress | None = None) -> Boar
         ToolMissing, ToolFailed: what the simulation needs.
     """
     progress = progress or Silent()
-    options = InferOptions(folder=folder, inputs=None, port=port)
+    options = InferOptions(folder=folder, inputs=None, port=port, engine=engine)
     try:
         model, frames = read_host(folder), KnownFrames.read(folder)
         if frames.digest != model.link.digest.hex():

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +30,10 @@ from onnx_hw_link.device import Device
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.host_model import HostModel
 
-WHERE = "--engine board"
+if TYPE_CHECKING:
+    from onnx_hw.prove.circuit.pin_level import BoardNetlist
+
+WHERE, GATES = "--engine board", "--engine gates"
 TIMEOUT = 120.0
 """Seconds without an answer; a simulated chip is some hundred times slower than a real one."""
 
@@ -60,6 +64,59 @@ def simulated_board(
             running.fact = f"{port.cycle:,} cycles of the whole chip, bit by bit"
             if port.error is not None:
                 raise port.error
+
+
+@contextmanager
+def simulated_netlist(design: Design, folder: BuildFolder, progress: Progress) -> Iterator[str]:
+    """Yield the name of a port at which the cells of a build answer, as they were placed and routed.
+
+    Raises:
+        UserError: the build did not come to its synthesis, or its netlist is damaged or cannot be simulated; with exit
+            code 4, its pins or its clock are not the board's.
+        ToolMissing, ToolFailed: the C++ compiler, which is needed once per machine.
+    """
+    from onnx_hw.prove.circuit import pin_level
+
+    with progress.stage(Stage.SIMULATE) as running:
+        running.fact = "reading the netlist"
+        loaded = _read_cells(design, folder)
+        if loaded.cells is None:
+            raise user_error(
+                "netlist-differs", loaded.differences[0], where=GATES, stage="gates", exit_code=ExitCode.MISMATCH
+            )
+        with (
+            pin_level.under_way(loaded) as boards,
+            loaded.board.link.port_of_pins(boards, loaded.cycles_per_bit) as port,
+        ):
+            running.fact = f"{len(loaded.flat.cells):,} cells of the whole chip, at {port.path}"
+            yield port.path
+            running.fact = f"{len(loaded.flat.cells):,} cells of the whole chip, {port.cycle:,} cycles"
+            if port.error is not None:
+                raise port.error
+
+
+def _read_cells(design: Design, folder: BuildFolder) -> BoardNetlist:
+    """Return the netlist of a build with the models of its cells; raise ``UserError`` as ``simulated_netlist``."""
+    from onnx_hw.implement.synthesize import NETLIST, STAGE
+    from onnx_hw.prove.circuit import pin_level
+    from onnx_hw_sim.gates.cell_models import UnmodelledCell
+    from onnx_hw_sim.gates.netlist import flatten, read_netlist
+
+    chip = netlist_of(design)
+    library, path = chip.family.cell_library(), folder.path / STAGE / NETLIST
+    try:
+        flat = flatten(read_netlist(path), wires=library.wires)
+        return pin_level.load_board(design, chip, flat, library)
+    except FileNotFoundError:
+        message, hint = (
+            "the build must have come to its synthesis",
+            "build it again, at least to the stage `synthesize`",
+        )
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        message, hint = f"`{path.name}` must be as the synthesis wrote it; it is damaged", "build it again"
+    except UnmodelledCell as why:
+        message, hint = f"every cell must have a model here; {why}", "--engine compiled simulates the circuit instead"
+    raise user_error("no-netlist", message, where=str(path), hint=hint, stage="arguments") from None
 
 
 def require_link(board: Board) -> None:

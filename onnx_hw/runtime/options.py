@@ -286,6 +286,22 @@ def resize_of(given: Resize | str | None) -> Resize | None:
     raise UserError(Problem("argument", message, "resize", hint, stage="arguments"))
 
 
+PORT_ENGINES = (SimulationEngine.COMPILED, SimulationEngine.GATES)
+"""Simulators of a whole chip behind a port."""
+
+
+def port_engine_of(given: SimulationEngine | str | None) -> SimulationEngine | None:
+    """Return the simulator of a chip behind a port, which a caller may give as a text.
+
+    Raises:
+        UserError: there is no such simulator.
+    """
+    if given is None or given in PORT_ENGINES:
+        return None if given is None else SimulationEngine(given)
+    message = f"`engine` must be one of {', '.join(PORT_ENGINES)}, not {given!r}"
+    raise UserError(Problem("argument", message, "engine", did_you_mean(str(given), PORT_ENGINES), stage="arguments"))
+
+
 def _take_texts(
     options: BuildOptions | RunOptions | QuantizeOptions | VerifyOptions,
     paths: Iterable[str],

@@ -5,12 +5,23 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from onnx_hw_sim.native_library import NativeChip
 from onnx_hw_sim.serial_line import WireFaults
 
-ChipT = TypeVar("ChipT", bound=NativeChip)
+
+class SimulatedChip(Protocol):
+    """A whole chip that is simulated."""
+
+    @property
+    def cycle(self) -> int:
+        """Number of cycles simulated so far."""
+
+    def close(self) -> None:
+        """Release the chip; no other method may be called afterwards."""
+
+
+ChipT = TypeVar("ChipT", bound=SimulatedChip)
 
 
 class ChipThread(AbstractContextManager["ChipThread[ChipT]"], ABC, Generic[ChipT]):

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from onnx_hw_sim.chip_thread import ChipThread
+from typing import Protocol
+
+from onnx_hw_sim.chip_thread import ChipThread, SimulatedChip
 from onnx_hw_sim.port_end import port_end
-from onnx_hw_sim.serial_line import BREAK, SerialChip, WireFaults
+from onnx_hw_sim.serial_line import BREAK, WireFaults
 
 _SLICE_BITS = 200  # bits of the line that are simulated between two checks of the port
 
 
-class PseudoTerminal(ChipThread[SerialChip]):
+class ChipOnALine(SimulatedChip, Protocol):
+    """A simulated chip with a serial line."""
+
+    @property
+    def divisor(self) -> int:
+        """Clock cycles of a bit."""
+
+    def run(self, cycles: int, to: list[int]) -> tuple[int, bytes]:
+        """Simulate some cycles while sending; return the number of bytes begun, and the bytes that came."""
+
+
+class PseudoTerminal(ChipThread[ChipOnALine]):
     """Port at whose other end a chip is simulated, in a thread of its own; a TCP port where there are no terminals.
 
     Args:
@@ -19,7 +32,7 @@ class PseudoTerminal(ChipThread[SerialChip]):
             byte comes.
     """
 
-    def __init__(self, chip: SerialChip, faults: WireFaults | None = None, idle_cycles: int = 3_000_000) -> None:
+    def __init__(self, chip: ChipOnALine, faults: WireFaults | None = None, idle_cycles: int = 3_000_000) -> None:
         self.idle_cycles, self._end = idle_cycles, port_end()
         super().__init__(chip, faults, self._end.path)
 

@@ -6,11 +6,11 @@ import ctypes
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from onnx_hw_sim.chip_thread import ChipThread
+from onnx_hw_sim.chip_thread import ChipThread, SimulatedChip
 from onnx_hw_sim.circuit import Circuit
 from onnx_hw_sim.compiled import SimulationError
 from onnx_hw_sim.native_library import I32, I64, POINTER, NativeChip, Signature
@@ -79,14 +79,21 @@ class SpiChip(NativeChip):
         return came.tobytes()
 
 
-class SpiPort(ChipThread[SpiChip]):
+class ChipOnABus(SimulatedChip, Protocol):
+    """A simulated chip with SPI."""
+
+    def exchange(self, data: bytes) -> bytes:
+        """Choose the chip, and exchange bytes: return as many as are sent."""
+
+
+class SpiPort(ChipThread[ChipOnABus]):
     """TCP port of this machine that returns, for the bytes that come, those that a simulated chip exchanges for them.
 
     The chip's time passes only while bytes are exchanged. No fault loses a byte. ``path`` is the port's name for
     ``onnx_hw_link.spi_transport``.
     """
 
-    def __init__(self, chip: SpiChip, faults: WireFaults | None = None) -> None:
+    def __init__(self, chip: ChipOnABus, faults: WireFaults | None = None) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
         self._server.settimeout(0.02)
         super().__init__(chip, faults, f"socket://127.0.0.1:{self._server.getsockname()[1]}")

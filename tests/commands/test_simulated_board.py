@@ -1,19 +1,35 @@
-"""``onnx-hw run --engine board``: the whole chip behind a port, by the driver; and a board without a link."""
+"""The whole chip behind a port, by the driver: its circuit (``run --engine board``), or its cells (``infer --engine
+gates``); and a board without a link."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from onnx.helper import make_node
 
+import onnx_hw
 from onnx import TensorProto
+from onnx_hw.assemble.netlist import bit_rate_of
+from onnx_hw.commands.infer import InferOptions
 from onnx_hw.commands.run import run
-from onnx_hw.runtime.options import Evaluator, RunOptions
+from onnx_hw.commands.simulated_board import simulated_netlist
+from onnx_hw.messages.errors import ExitCode, UserError
+from onnx_hw.prove.circuit.pin_level_bench import PinLevelBench
+from onnx_hw.runtime.build_folder import BuildFolder
+from onnx_hw.runtime.options import Evaluator, RunOptions, SimulationEngine
+from onnx_hw.runtime.progress import Silent
+from onnx_hw_link.chip import Chip
+from onnx_hw_link.frames import out_of_turns
+from onnx_hw_link.transport import SerialTransport
 from support.cli_runner import call
+from support.design_bench import random_frames
 from support.fixture_paths import EXAMPLES
 from support.onnx_files import model, tensor, value, write
+from support.recorded_bitstream import RecordedChip, recorded
+from support.tiny_float_model import IMAGES, tiny_float_model
 
 
 @pytest.mark.slow
@@ -36,3 +52,77 @@ def test_a_board_without_a_link() -> None:
     digits = EXAMPLES / "digits"
     said = call("run", digits / "digits.onnx", "--inputs", digits / "digits_test.npz", "--engine", "board")
     assert said.exit_code == 1 and "`ecp5` has none" in said.output and "--board icebreaker" in said.output
+
+
+@pytest.fixture
+def placed(tmp_path: Path) -> RecordedChip:
+    """A board's chip, whose cells are in the folder of a build."""
+    (tmp_path / "synthesis").mkdir()
+    return recorded(tmp_path / "synthesis", "ulx3s")
+
+
+def test_the_driver_talks_to_the_cells_of_a_netlist(placed: RecordedChip, tmp_path: Path) -> None:
+    link, frames = placed.chip.link, random_frames(placed.design, 3, 1)
+    assert link is not None
+    bench = PinLevelBench(placed.design, link, frames, 1, resets=False)
+    baud = bit_rate_of(placed.chip)
+    with (
+        simulated_netlist(placed.design, BuildFolder(tmp_path), Silent()) as port,
+        Chip(port, baud=baud, digest=link.digest, timeout=30, transport=SerialTransport(baud)) as chip,
+    ):
+        results = list(chip.stream(bench.data[:3]))
+    for (due,), result in zip(bench.due[:3], results, strict=True):
+        (found,) = out_of_turns(link.outputs, link.output_turns, result.beats)
+        assert np.array_equal(found, due[0])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "the build must have come to its synthesis"),
+        (bytes(1000), "`netlist.json` must be as the synthesis wrote it; it is damaged"),
+        (b'{"modules": {"top": {"ports": 3}}}', "it is damaged"),
+        (b'{"modules": {"top": {"ports": {}, "cells": {}}}}', "it is damaged"),
+    ],
+)
+def test_a_netlist_that_is_missing_or_damaged(
+    placed: RecordedChip, tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    placed.netlist.unlink() if content is None else placed.netlist.write_bytes(content)
+    with (
+        pytest.raises(UserError, match=said) as raised,
+        simulated_netlist(placed.design, BuildFolder(tmp_path), Silent()),
+    ):
+        pass
+    assert raised.value.exit_code is ExitCode.USAGE
+
+
+def test_a_pin_that_the_netlist_does_not_drive_is_a_mismatch(placed: RecordedChip, tmp_path: Path) -> None:
+    modules = json.loads(placed.netlist.read_text())
+    ports = modules["modules"]["top"]["ports"]
+    ports["uart_0__tx__io"]["bits"] = ["0"]
+    placed.netlist.write_text(json.dumps(modules))
+    with (
+        pytest.raises(UserError, match="an output in the board's file, the netlist does not drive it") as raised,
+        simulated_netlist(placed.design, BuildFolder(tmp_path), Silent()),
+    ):
+        pass
+    assert raised.value.exit_code is ExitCode.MISMATCH
+
+
+def test_a_simulator_is_for_the_simulated_port_alone() -> None:
+    with pytest.raises(UserError, match="a simulator must be for the port `sim`, not for `auto`"):
+        InferOptions(folder=Path(), inputs=None, engine=SimulationEngine.GATES)
+    with pytest.raises(UserError, match="`engine` must be one of compiled, gates, not 'icarus'"):
+        InferOptions(folder=Path(), inputs=None, port="sim", engine="icarus")  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", ["icebreaker", "icebreaker_spi"])
+def test_a_build_through_its_cells(tmp_path: Path, board: str) -> None:
+    build = onnx_hw.build(
+        tiny_float_model(), board=board, calibration=IMAGES, out=tmp_path / "build", stop_after="synthesize"
+    )
+    outputs = onnx_hw.infer(build, IMAGES[:3], port="sim", engine="gates", check=True)
+    wanted = onnx_hw.quantize(tiny_float_model(), IMAGES)(IMAGES[:3])
+    assert np.array_equal(outputs["probabilities"], wanted["probabilities"])

@@ -72,6 +72,14 @@ class Spi(BoardLink):
         with SpiPort(SpiChip(rtlil, float(cycles_per_bit), folder)) as port:
             yield port
 
+    @contextmanager
+    def port_of_pins(self, boards: Any, cycles_per_bit: Fraction) -> Iterator[SimulatedPort]:
+        from onnx_hw_sim.gates.pin_chip import SpiPinChip
+        from onnx_hw_sim.spi_bus import SpiPort
+
+        with SpiPort(SpiPinChip(boards, cycles_per_bit)) as port:
+            yield port
+
 
 def spi_pads(*, cs_n: str, copi: str, cipo: str, sck: str, irq: str, conn: tuple[str, int], **attrs: Any) -> Any:
     """Return the resource of the pads, by their names at a connector of an Amaranth platform."""

@@ -87,5 +87,13 @@ class Uart(BoardLink):
         with PseudoTerminal(SerialChip(rtlil, self.divider(clock_mhz), folder)) as port:
             yield port
 
+    @contextmanager
+    def port_of_pins(self, boards: Any, cycles_per_bit: Fraction) -> Iterator[SimulatedPort]:
+        from onnx_hw_sim.gates.pin_chip import SerialPinChip
+        from onnx_hw_sim.pseudo_terminal import PseudoTerminal
+
+        with PseudoTerminal(SerialPinChip(boards, cycles_per_bit)) as port:
+            yield port
+
 
 LINK = Uart

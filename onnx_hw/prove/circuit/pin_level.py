@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,12 +21,18 @@ from onnx_hw_link.link import Link
 if TYPE_CHECKING:
     from onnx_hw_sim.gates.cell_models import CellLibrary
     from onnx_hw_sim.gates.netlist import FlatNetlist
+    from onnx_hw_sim.gates.pin_simulator import BoardsUnderWay, PinSimulator
     from onnx_hw_sim.gates.toggles import ModelledCells, ToggleCount
 
 FRAMES_OF_A_SESSION = (1, 4)
 """Least and most frames of a session; more than the least only where they fit in ``SECONDS``."""
 
 SECONDS = 20
+
+LOCKS_AFTER, POWER_UP_US = 10, 100
+"""Cycles after which the PLLs of a board lock, and microseconds after which a host comes, where sessions are not drawn.
+A chip is in reset until its PLLs have locked, on iCE40 for 15 µs at least, and hears nothing in that time.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,11 @@ class BoardNetlist:
         board = self.design.target.board
         assert isinstance(board, LinkedBoard)
         return board
+
+    @property
+    def cycles_per_bit(self) -> Fraction:
+        """Cycles of the chip's clock in a bit of the link."""
+        return self.board.clock(self.design.clock_mhz).mhz * 1_000_000 / Fraction(self.bits_per_second)
 
     def net(self, name: str) -> int:
         """Return the net of one of the board's pins."""
@@ -120,10 +133,10 @@ def converse(
         count: toggles to count, in the sessions that nothing disturbs.
         whose: what is simulated, for sentences.
     """
-    from onnx_hw_sim.gates.pin_simulator import PinLevel, PinSimulator
+    from onnx_hw_sim.gates.pin_simulator import PinLevel
 
     assert loaded.cells is not None
-    board, locks, pads = loaded.board, loaded.cells.parts.locks, loaded.board.pads
+    locks, pads = loaded.cells.parts.locks, loaded.board.pads
     resets = "rst" in pads or bool(locks)
     bench = PinLevelBench(loaded.design, loaded.link, integers, frames_of_a_session(loaded), resets=resets, whose=whose)
     windows = bench.resets_at()
@@ -131,10 +144,31 @@ def converse(
     levels = [PinLevel(net, True, [*waits, *([] if "rst" in pads else windows)]) for net in locks]
     if "rst" in pads:
         levels.append(PinLevel(loaded.net("rst"), pads["rst"].inverted, windows))
-    wires = {name: loaded.net(name) for name in board.link.ports}
-    bit_cycles = board.clock(loaded.design.clock_mhz).mhz * 1_000_000 / Fraction(loaded.bits_per_second)
-    simulator = PinSimulator(loaded.cells, wires, bit_cycles)
     progress(f"{len(loaded.flat.cells):,} cells, {bench.frames} frames in {len(bench.plans)} sessions")
-    with simulator.run(levels, seed=SEED, count=count, watched=bench.steady) as boards:
-        bench.talk(boards, wires.get("irq"))
+    with _simulator(loaded).run(levels, seed=SEED, count=count, watched=bench.steady) as boards:
+        bench.talk(boards, loaded.net("irq") if "irq" in loaded.board.link.ports else None)
     return bench, bench.compare()
+
+
+@contextmanager
+def under_way(loaded: BoardNetlist) -> Iterator[BoardsUnderWay]:
+    """Yield the board, powered up and out of its reset, which nobody presses."""
+    from onnx_hw_sim.gates.native_gates import RUNS
+    from onnx_hw_sim.gates.pin_simulator import PinLevel
+
+    assert loaded.cells is not None
+    waits = [(run, 0, LOCKS_AFTER) for run in range(RUNS)]
+    levels = [PinLevel(net, True, waits) for net in loaded.cells.parts.locks]
+    if "rst" in loaded.board.pads:
+        levels.append(PinLevel(loaded.net("rst"), loaded.board.pads["rst"].inverted, ()))
+    with _simulator(loaded).run(levels, seed=SEED) as boards:
+        boards.step(ceil(POWER_UP_US * loaded.design.clock_mhz))
+        yield boards
+
+
+def _simulator(loaded: BoardNetlist) -> PinSimulator:
+    from onnx_hw_sim.gates.pin_simulator import PinSimulator
+
+    assert loaded.cells is not None
+    wires = {name: loaded.net(name) for name in loaded.board.link.ports}
+    return PinSimulator(loaded.cells, wires, loaded.cycles_per_bit)
