@@ -15,6 +15,7 @@ from pathlib import Path
 from onnx_hw_sim.circuit import Circuit, Stream
 from onnx_hw_sim.memory_contents import as_constants
 from onnx_hw_tools import tools
+from onnx_hw_tools.compiled_files import are_intact, clear, record
 from onnx_hw_tools.process import Command, execute
 from onnx_hw_tools.tools import Tool, ToolFailed
 from onnx_hw_tools.user_cache import exclusively, user_cache
@@ -122,13 +123,14 @@ def build_library(
     jobs = jobs or os.cpu_count() or 1
     bound = bound or BoundDriver(binding(circuit, traced))
     build_folder = folder / _digest(circuit, bound, chain, traced)
-    library = build_folder / LIBRARY
-    if library.exists():
+    library, lock, made = build_folder / LIBRARY, build_folder / "lock", (LIBRARY, VERILOG)
+    if are_intact(build_folder, made):
         return library
     build_folder.mkdir(parents=True, exist_ok=True)
-    with exclusively(build_folder / "lock"):
-        if library.exists():
+    with exclusively(lock):
+        if are_intact(build_folder, made):
             return library
+        clear(build_folder, lock)
         (build_folder / "circuit.il").write_text(circuit.rtlil, encoding="utf-8")
         _write_verilog(build_folder, chain.yosys, traced, on_first_run)
         _write_cpp(build_folder, chain.verilator, traced)
@@ -137,6 +139,7 @@ def build_library(
         objects = _compile_circuit(build_folder, chain, traced, jobs)
         _link(build_folder, chain.compiler, [*objects, *runtime])
         os.replace(build_folder / f"{LIBRARY}.new", library)
+        record(build_folder, made)
     return library
 
 

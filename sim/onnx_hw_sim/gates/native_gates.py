@@ -14,6 +14,7 @@ import numpy as np
 from onnx_hw_sim.gates.cell_models import CellLibrary
 from onnx_hw_sim.gates.program import GateProgram
 from onnx_hw_tools import tools
+from onnx_hw_tools.compiled_files import are_intact, clear, record
 from onnx_hw_tools.user_cache import exclusively, user_cache
 
 RUNS = 64
@@ -63,10 +64,12 @@ def native_library() -> ctypes.CDLL:
     folder = user_cache() / "gates" / state.hexdigest()[:20]
     library = folder / "gates.so"
     with exclusively(folder / "lock"):
-        if not library.exists():
+        if not are_intact(folder, [library.name]):
+            clear(folder, folder / "lock")
             fresh = folder / "gates.new.so"
             tools.run(compiler, [*FLAGS, *map(str, sources), "-o", str(fresh)], cwd=folder, log=folder / "compiler.log")
             os.replace(fresh, library)
+            record(folder, [library.name])
     return _declared(ctypes.CDLL(str(library)))
 
 

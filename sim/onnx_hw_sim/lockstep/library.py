@@ -17,6 +17,7 @@ from onnx_hw_sim.lockstep.netlist import read_netlist
 from onnx_hw_sim.lockstep.program import HEADER, TABLES, program
 from onnx_hw_sim.shared_library import FLATTENING, LIBRARY, OPTIMISATION, VERILOG
 from onnx_hw_tools import tools
+from onnx_hw_tools.compiled_files import are_intact, clear, record
 from onnx_hw_tools.process import Command, execute
 from onnx_hw_tools.tools import Tool
 from onnx_hw_tools.user_cache import exclusively, user_cache
@@ -60,14 +61,15 @@ def build_lockstep(
     """
     compiler, yosys = tools.find("c++"), tools.find("yosys")
     build_folder = folder / _digest(circuit, compiler, yosys)
-    library = build_folder / LIBRARY
-    if library.exists():
+    library, lock, made = build_folder / LIBRARY, build_folder / "lock", (LIBRARY, TABLES, VERILOG)
+    if are_intact(build_folder, made):
         return library
     build_folder.mkdir(parents=True, exist_ok=True)
     jobs = jobs or os.cpu_count() or 1
-    with exclusively(build_folder / "lock"):
-        if library.exists():
+    with exclusively(lock):
+        if are_intact(build_folder, made):
             return library
+        clear(build_folder, lock)
         (build_folder / "circuit.il").write_text(circuit.rtlil, encoding="utf-8")
         tools.run(
             yosys, ["-q", "-p", SCRIPT], cwd=build_folder, log=build_folder / "yosys.log", on_first_run=on_first_run
@@ -77,6 +79,7 @@ def build_lockstep(
         arguments = ["-shared", "-fPIC", *map(str, [*objects, driver]), "-o", f"{LIBRARY}.new", "-pthread"]
         tools.run(compiler, arguments, cwd=build_folder, log=build_folder / "link.log")
         os.replace(build_folder / f"{LIBRARY}.new", library)
+        record(build_folder, made)
     return library
 
 
