@@ -15,10 +15,10 @@ from pathlib import Path
 from onnx_hw_sim.circuit import Circuit, Stream
 from onnx_hw_sim.memory_contents import as_constants
 from onnx_hw_tools import tools
-from onnx_hw_tools.compiled_files import are_intact, clear, record
+from onnx_hw_tools.compiled_files import compile_once
 from onnx_hw_tools.process import Command, execute
 from onnx_hw_tools.tools import Tool, ToolFailed
-from onnx_hw_tools.user_cache import exclusively, user_cache
+from onnx_hw_tools.user_cache import user_cache
 
 HERE = Path(__file__).parent
 LIBRARY = "simulation.so"
@@ -123,14 +123,8 @@ def build_library(
     jobs = jobs or os.cpu_count() or 1
     bound = bound or BoundDriver(binding(circuit, traced))
     build_folder = folder / _digest(circuit, bound, chain, traced)
-    library, lock, made = build_folder / LIBRARY, build_folder / "lock", (LIBRARY, VERILOG)
-    if are_intact(build_folder, made):
-        return library
-    build_folder.mkdir(parents=True, exist_ok=True)
-    with exclusively(lock):
-        if are_intact(build_folder, made):
-            return library
-        clear(build_folder, lock)
+
+    def make() -> None:
         (build_folder / "circuit.il").write_text(circuit.rtlil, encoding="utf-8")
         _write_verilog(build_folder, chain.yosys, traced, on_first_run)
         _write_cpp(build_folder, chain.verilator, traced)
@@ -138,9 +132,9 @@ def build_library(
         runtime = _runtime_objects(chain, bound, traced, jobs)
         objects = _compile_circuit(build_folder, chain, traced, jobs)
         _link(build_folder, chain.compiler, [*objects, *runtime])
-        os.replace(build_folder / f"{LIBRARY}.new", library)
-        record(build_folder, made)
-    return library
+
+    compile_once(build_folder, (LIBRARY, VERILOG), make)
+    return build_folder / LIBRARY
 
 
 def binding(circuit: Circuit, traced: bool = False) -> str:
@@ -275,15 +269,13 @@ def _headers(chain: CppToolchain, flags: list[str]) -> Path | None:
         state.update(part.encode() + b"\0")
     cache_folder = user_cache() / "headers" / state.hexdigest()[:20]
     text, compiled = cache_folder / "headers.h", cache_folder / "headers.h.gch"
-    if compiled.exists():
-        return text
+
+    def make() -> None:
+        text.write_text('#include "verilated.h"\n', encoding="utf-8")
+        execute([_compile(chain.compiler, [*flags, "-x", "c++-header"], text, compiled)], parallel=1)
+
     try:
-        with exclusively(cache_folder / "lock"):
-            if not compiled.exists():
-                text.write_text('#include "verilated.h"\n', encoding="utf-8")
-                fresh = cache_folder / "headers.new"
-                execute([_compile(chain.compiler, [*flags, "-x", "c++-header"], text, fresh)], parallel=1)
-                os.replace(fresh, compiled)
+        compile_once(cache_folder, [text.name, compiled.name], make)
     except (ToolFailed, OSError):
         return None
     return text
@@ -326,17 +318,8 @@ def _cached_objects(
         state.update(file.read_bytes())
     cache_folder = user_cache() / "runtime" / state.hexdigest()[:20]
     objects = [cache_folder / f"{file.stem}.o" for file in sources]
-    if all(target.exists() for target in objects):
-        return objects
-    with exclusively(cache_folder / "lock"):
-        missing = [(file, target) for file, target in zip(sources, objects, strict=True) if not target.exists()]
-        fresh = [target.with_suffix(".new.o") for _, target in missing]
-        execute(
-            [_compile(chain.compiler, flags, file, new) for (file, _), new in zip(missing, fresh, strict=True)],
-            parallel=jobs,
-        )
-        for new, (_, target) in zip(fresh, missing, strict=True):
-            os.replace(new, target)
+    commands = [_compile(chain.compiler, flags, *pair) for pair in zip(sources, objects, strict=True)]
+    compile_once(cache_folder, [target.name for target in objects], lambda: execute(commands, parallel=jobs))
     return objects
 
 
@@ -354,5 +337,5 @@ def _compile(compiler: Tool, flags: list[str], source: Path, target: Path) -> Co
 
 
 def _link(build_folder: Path, compiler: Tool, objects: list[Path]) -> None:
-    arguments = ["-shared", "-fPIC", *map(str, objects), "-o", f"{LIBRARY}.new", "-pthread"]
+    arguments = ["-shared", "-fPIC", *map(str, objects), "-o", LIBRARY, "-pthread"]
     tools.run(compiler, arguments, cwd=build_folder, log=build_folder / "link.log")

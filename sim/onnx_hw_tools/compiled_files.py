@@ -8,13 +8,33 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-RECORD = "compiled.json"
+from onnx_hw_tools.user_cache import exclusively
+
+LOCK, RECORD = "lock", "compiled.json"
 
 
-def are_intact(folder: Path, names: Sequence[str]) -> bool:
+def compile_once(folder: Path, names: Sequence[str], make: Callable[[], None]) -> None:
+    """Make files in a folder, unless they are there as they were made; one process does it, and others wait.
+
+    Args:
+        names: the files that count.
+        make: function that makes them; the folder is empty then, but for the lock.
+    """
+    if _are_intact(folder, names):
+        return
+    with exclusively(folder / LOCK):
+        if _are_intact(folder, names):
+            return
+        _clear(folder)
+        make()
+        digests = {name: _digest(folder / name) for name in names}
+        (folder / RECORD).write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
+
+
+def _are_intact(folder: Path, names: Sequence[str]) -> bool:
     """Return whether files are there as they were recorded."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
@@ -23,18 +43,12 @@ def are_intact(folder: Path, names: Sequence[str]) -> bool:
         return False
 
 
-def record(folder: Path, names: Sequence[str]) -> None:
-    """Record the contents of files that are complete."""
-    digests = {name: _digest(folder / name) for name in names}
-    (folder / RECORD).write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
-
-
-def clear(folder: Path, lock: Path) -> None:
+def _clear(folder: Path) -> None:
     """Remove everything in a folder, whatever it is, but the lock."""
     for place in folder.iterdir():
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)
-        elif place != lock:
+        elif place.name != LOCK:
             place.unlink()
 
 

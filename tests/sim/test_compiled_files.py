@@ -12,7 +12,7 @@ from onnx_hw_sim.lockstep.library import build_lockstep
 from onnx_hw_sim.lockstep.program import TABLES
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 from onnx_hw_sim.shared_library import LIBRARY, VERILOG
-from onnx_hw_tools.compiled_files import RECORD, are_intact, clear, record
+from onnx_hw_tools.compiled_files import LOCK, RECORD, compile_once
 from support.simulated_circuits import DEAD, assert_same, stimulus
 
 
@@ -36,15 +36,24 @@ DAMAGES = (zeroed, cut, folder_instead, Path.unlink)
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("name", ["a", "b", RECORD])
-def test_every_damage_is_seen(tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
-    for file in ("a", "b", "lock"):
-        (tmp_path / file).write_bytes(file.encode() * 100)
-    record(tmp_path, ["a", "b"])
-    assert are_intact(tmp_path, ["a", "b"])
+def test_damaged_files_are_made_again_and_others_are_not(
+    tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    made = []
+
+    def make() -> None:
+        made.append({place.name for place in tmp_path.iterdir()})
+        for file in ("a", "b", "beside"):
+            (tmp_path / file).write_bytes(file.encode() * 100)
+
+    for _ in range(2):
+        compile_once(tmp_path, ["a", "b"], make)
+        assert made == [{LOCK}]
     damage(tmp_path / name)
-    assert not are_intact(tmp_path, ["a", "b"])
-    clear(tmp_path, tmp_path / "lock")
-    assert [file.name for file in tmp_path.iterdir()] == ["lock"]
+    for _ in range(2):
+        compile_once(tmp_path, ["a", "b"], make)
+        assert made == [{LOCK}, {LOCK}]
+    assert [(tmp_path / file).read_bytes() for file in ("a", "b")] == [b"a" * 100, b"b" * 100]
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)

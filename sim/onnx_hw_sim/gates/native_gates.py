@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import platform
 from functools import cache
 from pathlib import Path
@@ -14,8 +13,8 @@ import numpy as np
 from onnx_hw_sim.gates.cell_models import CellLibrary
 from onnx_hw_sim.gates.program import GateProgram
 from onnx_hw_tools import tools
-from onnx_hw_tools.compiled_files import are_intact, clear, record
-from onnx_hw_tools.user_cache import exclusively, user_cache
+from onnx_hw_tools.compiled_files import compile_once
+from onnx_hw_tools.user_cache import user_cache
 
 RUNS = 64
 HERE = Path(__file__).parent
@@ -63,13 +62,12 @@ def native_library() -> ctypes.CDLL:
         state.update(file.read_bytes())
     folder = user_cache() / "gates" / state.hexdigest()[:20]
     library = folder / "gates.so"
-    with exclusively(folder / "lock"):
-        if not are_intact(folder, [library.name]):
-            clear(folder, folder / "lock")
-            fresh = folder / "gates.new.so"
-            tools.run(compiler, [*FLAGS, *map(str, sources), "-o", str(fresh)], cwd=folder, log=folder / "compiler.log")
-            os.replace(fresh, library)
-            record(folder, [library.name])
+    arguments = [*FLAGS, *map(str, sources), "-o", library.name]
+
+    def make() -> None:
+        tools.run(compiler, arguments, cwd=folder, log=folder / "compiler.log")
+
+    compile_once(folder, [library.name], make)
     return _declared(ctypes.CDLL(str(library)))
 
 

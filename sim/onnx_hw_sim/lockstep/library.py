@@ -17,10 +17,10 @@ from onnx_hw_sim.lockstep.netlist import read_netlist
 from onnx_hw_sim.lockstep.program import HEADER, TABLES, program
 from onnx_hw_sim.shared_library import FLATTENING, LIBRARY, OPTIMISATION, VERILOG
 from onnx_hw_tools import tools
-from onnx_hw_tools.compiled_files import are_intact, clear, record
+from onnx_hw_tools.compiled_files import compile_once
 from onnx_hw_tools.process import Command, execute
 from onnx_hw_tools.tools import Tool
-from onnx_hw_tools.user_cache import exclusively, user_cache
+from onnx_hw_tools.user_cache import user_cache
 
 HERE = Path(__file__).parent
 SOURCES = ("vectors.h", "bench.h", "driver.cpp")
@@ -61,26 +61,20 @@ def build_lockstep(
     """
     compiler, yosys = tools.find("c++"), tools.find("yosys")
     build_folder = folder / _digest(circuit, compiler, yosys)
-    library, lock, made = build_folder / LIBRARY, build_folder / "lock", (LIBRARY, TABLES, VERILOG)
-    if are_intact(build_folder, made):
-        return library
-    build_folder.mkdir(parents=True, exist_ok=True)
-    jobs = jobs or os.cpu_count() or 1
-    with exclusively(lock):
-        if are_intact(build_folder, made):
-            return library
-        clear(build_folder, lock)
+    parallel = jobs or os.cpu_count() or 1
+
+    def make() -> None:
         (build_folder / "circuit.il").write_text(circuit.rtlil, encoding="utf-8")
         tools.run(
             yosys, ["-q", "-p", SCRIPT], cwd=build_folder, log=build_folder / "yosys.log", on_first_run=on_first_run
         )
         driver = _driver(compiler)
-        objects = _compile(build_folder, circuit, compiler, jobs)
-        arguments = ["-shared", "-fPIC", *map(str, [*objects, driver]), "-o", f"{LIBRARY}.new", "-pthread"]
+        objects = _compile(build_folder, circuit, compiler, parallel)
+        arguments = ["-shared", "-fPIC", *map(str, [*objects, driver]), "-o", LIBRARY, "-pthread"]
         tools.run(compiler, arguments, cwd=build_folder, log=build_folder / "link.log")
-        os.replace(build_folder / f"{LIBRARY}.new", library)
-        record(build_folder, made)
-    return library
+
+    compile_once(build_folder, (LIBRARY, TABLES, VERILOG), make)
+    return build_folder / LIBRARY
 
 
 def _compile(build_folder: Path, circuit: Circuit, compiler: Tool, jobs: int) -> list[Path]:
@@ -117,13 +111,8 @@ def _driver(compiler: Tool) -> Path:
         state.update((HERE / name).read_bytes())
     cache_folder = user_cache() / "lockstep" / state.hexdigest()[:20]
     target = cache_folder / "driver.o"
-    if target.exists():
-        return target
-    with exclusively(cache_folder / "lock"):
-        if not target.exists():
-            fresh = cache_folder / "driver.new.o"
-            execute([_command(compiler, [*DRIVER_FLAGS, f"-I{HERE}"], HERE / "driver.cpp", fresh)], parallel=1)
-            os.replace(fresh, target)
+    command = _command(compiler, [*DRIVER_FLAGS, f"-I{HERE}"], HERE / "driver.cpp", target)
+    compile_once(cache_folder, [target.name], lambda: execute([command], parallel=1))
     return target
 
 
