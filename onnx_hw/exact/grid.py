@@ -105,14 +105,27 @@ class Grid:
         slope, offset = self.lines()[channel]
         return slope * integer + offset
 
-    def integers(self, numbers: np.ndarray, axis: int = 0) -> np.ndarray:
-        """Return the integers that stand for floats, none of them NaN; int64.
+    def integers(self, numbers: np.ndarray, axis: int = 0, dtype: DTypeLike = np.int64) -> np.ndarray:
+        """Return the integers that stand for floats, none of them NaN.
 
-        They are divided by the step in their own type, as QuantizeLinear does; everything else is exact.
+        They are divided by the step in their own type, as QuantizeLinear does; everything else is exact. Many floats
+        are rounded block by block.
 
         Args:
             axis: the axis of the channels.
+            dtype: dtype of the result, which holds all integers of the grid.
         """
+        if numbers.size <= BLOCK:
+            return self._rounded(numbers, axis).astype(dtype, copy=False)
+        integers, rows = np.empty(numbers.shape, dtype), max(1, BLOCK * len(numbers) // numbers.size)
+        for start in range(0, len(numbers), rows):
+            part = slice(start, start + rows)
+            grid = self._of_channels(part) if axis == 0 else self
+            integers[part] = grid._rounded(numbers[part], axis)
+        return integers
+
+    def _rounded(self, numbers: np.ndarray, axis: int) -> np.ndarray:
+        """Return the integers, int64, of floats that are rounded at once."""
         along = [-1 if k == axis else 1 for k in range(numbers.ndim)] if self.channels > 1 else ()
         step = np.array([float(s) for s in self._wide(self.step)]).astype(numbers.dtype).reshape(along)
         zero = np.array(self.zeros).reshape(along)
@@ -121,23 +134,6 @@ class Grid:
             counted = numbers / step + rest.astype(numbers.dtype).reshape(along)
         bounded = np.clip(counted, self.low - zero - 1.0, self.high - zero + 1.0).astype(numbers.dtype, copy=False)
         return np.clip(self.rounding.integers(bounded, zero), self.low, self.high)
-
-    def stored(self, numbers: np.ndarray, axis: int, dtype: DTypeLike) -> np.ndarray:
-        """Return ``integers`` in the dtype that they are stored in; large weights are rounded block by block.
-
-        Args:
-            axis: the axis of the channels.
-            dtype: holds all integers of the grid.
-        """
-        integers = np.empty(numbers.shape, dtype)
-        if not integers.size:
-            return integers
-        rows = max(1, BLOCK * len(numbers) // numbers.size)
-        for start in range(0, len(numbers), rows):
-            part = slice(start, start + rows)
-            grid = self._of_channels(part) if axis == 0 else self
-            integers[part] = grid.integers(numbers[part], axis)
-        return integers
 
     def _of_channels(self, part: slice) -> Grid:
         """Return the grids of some channels."""

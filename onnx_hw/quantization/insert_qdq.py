@@ -225,7 +225,7 @@ class _Rewriter:
         known = self.known.weights.get(node.outputs[0])
         grid = self.scheme.weight_precision(node.label).weight_grid(weights, axis) if known is None else known.grid
         dtype = BY_NAME[_storage_type(grid)[0]].dtype
-        integers = grid.stored(weights, axis, dtype) if known is None else known.integers
+        integers = grid.integers(weights, axis, dtype) if known is None else known.integers
         return self._constant(nodes, f"{name}/{node.label}", integers, grid, axis)
 
     def term(self, nodes: list[Node], name: str) -> str:

@@ -104,17 +104,15 @@ def test_floats_that_divide_exactly_become_the_same(grid: Grid, eighths: list[in
 
 @settings(max_examples=60)
 @given(grids(3), st.integers(0, 1), st.integers(0, 5), st.integers(1, 40), st.integers(0, 2**32 - 1))
-def test_stored_integers_are_the_same_whatever_the_block(
-    grid: Grid, axis: int, others: int, block: int, seed: int
-) -> None:
+def test_integers_are_the_same_whatever_the_block(grid: Grid, axis: int, others: int, block: int, seed: int) -> None:
     shape = [others, others]
     shape[axis] = grid.channels
     numbers = np.random.default_rng(seed).normal(0, 9, (*shape, 2))
+    wanted = grid.integers(numbers, axis)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("onnx_hw.exact.grid.BLOCK", block)
-        found = grid.stored(numbers, axis, np.int32)
-    assert found.dtype == np.int32
-    assert np.array_equal(found, grid.integers(numbers, axis))
+        found = grid.integers(numbers, axis, np.int32)
+    assert found.dtype == np.int32 and np.array_equal(found, wanted)
 
 
 @settings(max_examples=30)
