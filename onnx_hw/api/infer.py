@@ -42,7 +42,7 @@ def infer(
         port: serial port, or ``"spidev0.0"`` or ``"ftdi://ftdi:232h/1"`` where the board has SPI; ``"auto"`` for the
             first port at which the design answers, ``"sim"`` for a simulation of the whole chip.
         engine: simulator of the port ``"sim"``: ``"compiled"`` for the circuit, ``"gates"`` for the cells that are
-            placed and routed, some hundred times slower; None for the first.
+            placed and routed, which is slower; None for the first.
         check: whether the outputs are compared with those of the integer network.
         progress: True for lines on standard error, or an object that receives the progress. By default nothing is
             printed, and warnings are Python's.

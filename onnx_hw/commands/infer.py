@@ -17,7 +17,7 @@ import numpy as np
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Value
-from onnx_hw.runtime.options import Resize, SimulationEngine, port_engine_of, resize_of
+from onnx_hw.runtime.options import Resize, SimulationEngine, resize_of
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.samples.check_samples import check_samples
 from onnx_hw.samples.outputs import Outputs
@@ -68,9 +68,8 @@ class InferOptions:
     engine: SimulationEngine | None = None
 
     def __post_init__(self) -> None:
-        """Raise ``UserError`` for an unknown way to resize or simulator, and for a simulator of a real port."""
+        """Raise ``UserError`` for an unknown way to resize, and for a simulator of a real port."""
         object.__setattr__(self, "resize", resize_of(self.resize))
-        object.__setattr__(self, "engine", port_engine_of(self.engine))
         if self.engine is not None and self.port != SIMULATED:
             raise user_error(
                 "engine",
@@ -305,11 +304,12 @@ def opened_port(
 
     assert design is not None
     folder = BuildFolder(options.folder)
-    if options.engine is SimulationEngine.GATES:
-        with simulated_netlist(design, folder, progress) as port:
-            yield port, SIMULATED_TIMEOUT
-        return
-    with simulated_board(design, model, folder, progress) as port:
+    simulated = (
+        simulated_netlist(design, folder, progress)
+        if options.engine is SimulationEngine.GATES
+        else simulated_board(design, model, folder, progress)
+    )
+    with simulated as port:
         yield port, SIMULATED_TIMEOUT
 
 

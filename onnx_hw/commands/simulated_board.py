@@ -19,6 +19,7 @@ from onnx_hw.assemble.netlist import Netlist, bit_rate_of, netlist_of
 from onnx_hw.commands.reference_host import HostByReference
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, user_error
+from onnx_hw.runtime.artifact_store import read_entry
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw.runtime.progress import Progress
 from onnx_hw.runtime.stage import Stage
@@ -102,21 +103,18 @@ def _read_cells(design: Design, folder: BuildFolder) -> BoardNetlist:
     from onnx_hw_sim.gates.cell_models import UnmodelledCell
     from onnx_hw_sim.gates.netlist import flatten, read_netlist
 
+    place = folder.path / STAGE
+    if read_entry(place) is None:
+        message = "the build must have come to its synthesis, and its files must be as they were written"
+        hint = "build it again, at least to the stage `synthesize`"
+        raise user_error("no-netlist", message, where=str(place), hint=hint, stage="arguments")
     chip = netlist_of(design)
-    library, path = chip.family.cell_library(), folder.path / STAGE / NETLIST
+    library = chip.family.cell_library()
     try:
-        flat = flatten(read_netlist(path), wires=library.wires)
-        return pin_level.load_board(design, chip, flat, library)
-    except FileNotFoundError:
-        message, hint = (
-            "the build must have come to its synthesis",
-            "build it again, at least to the stage `synthesize`",
-        )
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        message, hint = f"`{path.name}` must be as the synthesis wrote it; it is damaged", "build it again"
+        return pin_level.load_board(design, chip, flatten(read_netlist(place / NETLIST), wires=library.wires), library)
     except UnmodelledCell as why:
-        message, hint = f"every cell must have a model here; {why}", "--engine compiled simulates the circuit instead"
-    raise user_error("no-netlist", message, where=str(path), hint=hint, stage="arguments") from None
+        hint = "--engine compiled simulates the circuit instead"
+        raise user_error("engine", f"every cell must have a model here; {why}", where=GATES, hint=hint) from None
 
 
 def require_link(board: Board) -> None:

@@ -4,6 +4,7 @@ gates``); and a board without a link."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,12 @@ from onnx_hw.assemble.netlist import bit_rate_of
 from onnx_hw.commands.infer import InferOptions
 from onnx_hw.commands.run import run
 from onnx_hw.commands.simulated_board import simulated_netlist
+from onnx_hw.implement.synthesize import STAGE
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.prove.circuit.pin_level_bench import PinLevelBench
+from onnx_hw.runtime.artifact_store import write_record
 from onnx_hw.runtime.build_folder import BuildFolder
-from onnx_hw.runtime.options import Evaluator, RunOptions, SimulationEngine
+from onnx_hw.runtime.options import Evaluator, RunOptions, SimulationEngine, port_engine_of
 from onnx_hw.runtime.progress import Silent
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.frames import out_of_turns
@@ -57,8 +60,11 @@ def test_a_board_without_a_link() -> None:
 @pytest.fixture
 def placed(tmp_path: Path) -> RecordedChip:
     """A board's chip, whose cells are in the folder of a build."""
-    (tmp_path / "synthesis").mkdir()
-    return recorded(tmp_path / "synthesis", "ulx3s")
+    place = tmp_path / STAGE
+    place.mkdir()
+    chip = recorded(place, "ulx3s")
+    write_record(place, "digest")
+    return chip
 
 
 def test_the_driver_talks_to_the_cells_of_a_netlist(placed: RecordedChip, tmp_path: Path) -> None:
@@ -76,21 +82,13 @@ def test_the_driver_talks_to_the_cells_of_a_netlist(placed: RecordedChip, tmp_pa
         assert np.array_equal(found, due[0])
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, "the build must have come to its synthesis"),
-        (bytes(1000), "`netlist.json` must be as the synthesis wrote it; it is damaged"),
-        (b'{"modules": {"top": {"ports": 3}}}', "it is damaged"),
-        (b'{"modules": {"top": {"ports": {}, "cells": {}}}}', "it is damaged"),
-    ],
-)
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(bytes(1000))])
 def test_a_netlist_that_is_missing_or_damaged(
-    placed: RecordedChip, tmp_path: Path, content: bytes | None, said: str
+    placed: RecordedChip, tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
-    placed.netlist.unlink() if content is None else placed.netlist.write_bytes(content)
+    damage(placed.netlist)
     with (
-        pytest.raises(UserError, match=said) as raised,
+        pytest.raises(UserError, match="must have come to its synthesis, and its files must be as they") as raised,
         simulated_netlist(placed.design, BuildFolder(tmp_path), Silent()),
     ):
         pass
@@ -102,6 +100,7 @@ def test_a_pin_that_the_netlist_does_not_drive_is_a_mismatch(placed: RecordedChi
     ports = modules["modules"]["top"]["ports"]
     ports["uart_0__tx__io"]["bits"] = ["0"]
     placed.netlist.write_text(json.dumps(modules))
+    write_record(placed.netlist.parent, "digest")
     with (
         pytest.raises(UserError, match="an output in the board's file, the netlist does not drive it") as raised,
         simulated_netlist(placed.design, BuildFolder(tmp_path), Silent()),
@@ -114,7 +113,7 @@ def test_a_simulator_is_for_the_simulated_port_alone() -> None:
     with pytest.raises(UserError, match="a simulator must be for the port `sim`, not for `auto`"):
         InferOptions(folder=Path(), inputs=None, engine=SimulationEngine.GATES)
     with pytest.raises(UserError, match="`engine` must be one of compiled, gates, not 'icarus'"):
-        InferOptions(folder=Path(), inputs=None, port="sim", engine="icarus")  # type: ignore[arg-type]
+        port_engine_of("icarus")
 
 
 @pytest.mark.slow

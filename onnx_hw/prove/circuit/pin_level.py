@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,7 +21,7 @@ from onnx_hw_link.link import Link
 if TYPE_CHECKING:
     from onnx_hw_sim.gates.cell_models import CellLibrary
     from onnx_hw_sim.gates.netlist import FlatNetlist
-    from onnx_hw_sim.gates.pin_simulator import BoardsUnderWay, PinSimulator
+    from onnx_hw_sim.gates.pin_simulator import BoardsUnderWay, PinLevel, PinSimulator
     from onnx_hw_sim.gates.toggles import ModelledCells, ToggleCount
 
 FRAMES_OF_A_SESSION = (1, 4)
@@ -133,17 +133,10 @@ def converse(
         count: toggles to count, in the sessions that nothing disturbs.
         whose: what is simulated, for sentences.
     """
-    from onnx_hw_sim.gates.pin_simulator import PinLevel
-
     assert loaded.cells is not None
-    locks, pads = loaded.cells.parts.locks, loaded.board.pads
-    resets = "rst" in pads or bool(locks)
+    resets = "rst" in loaded.board.pads or bool(loaded.cells.parts.locks)
     bench = PinLevelBench(loaded.design, loaded.link, integers, frames_of_a_session(loaded), resets=resets, whose=whose)
-    windows = bench.resets_at()
-    waits = [(run, 0, cycles) for run, cycles in enumerate(bench.locks_after)]
-    levels = [PinLevel(net, True, [*waits, *([] if "rst" in pads else windows)]) for net in locks]
-    if "rst" in pads:
-        levels.append(PinLevel(loaded.net("rst"), pads["rst"].inverted, windows))
+    levels = _levels(loaded, bench.locks_after, bench.resets_at())
     progress(f"{len(loaded.flat.cells):,} cells, {bench.frames} frames in {len(bench.plans)} sessions")
     with _simulator(loaded).run(levels, seed=SEED, count=count, watched=bench.steady) as boards:
         bench.talk(boards, loaded.net("irq") if "irq" in loaded.board.link.ports else None)
@@ -154,16 +147,28 @@ def converse(
 def under_way(loaded: BoardNetlist) -> Iterator[BoardsUnderWay]:
     """Yield the board, powered up and out of its reset, which nobody presses."""
     from onnx_hw_sim.gates.native_gates import RUNS
+
+    with _simulator(loaded).run(_levels(loaded, [LOCKS_AFTER] * RUNS, ()), seed=SEED) as boards:
+        boards.step(ceil(POWER_UP_US * loaded.design.clock_mhz))
+        yield boards
+
+
+def _levels(loaded: BoardNetlist, locks_after: Sequence[int], resets: Sequence[tuple[int, int, int]]) -> list[PinLevel]:
+    """Return the levels of the locks of PLLs, and of the reset; a board without one is reset by its PLLs.
+
+    Args:
+        locks_after: cycles after which the PLLs of each run lock.
+        resets: (run, first cycle, cycle after the last one) of each reset.
+    """
     from onnx_hw_sim.gates.pin_simulator import PinLevel
 
     assert loaded.cells is not None
-    waits = [(run, 0, LOCKS_AFTER) for run in range(RUNS)]
-    levels = [PinLevel(net, True, waits) for net in loaded.cells.parts.locks]
-    if "rst" in loaded.board.pads:
-        levels.append(PinLevel(loaded.net("rst"), loaded.board.pads["rst"].inverted, ()))
-    with _simulator(loaded).run(levels, seed=SEED) as boards:
-        boards.step(ceil(POWER_UP_US * loaded.design.clock_mhz))
-        yield boards
+    pads, waits = loaded.board.pads, [(run, 0, cycles) for run, cycles in enumerate(locks_after)]
+    of_locks = waits if "rst" in pads else [*waits, *resets]
+    levels = [PinLevel(net, True, of_locks) for net in loaded.cells.parts.locks]
+    if "rst" in pads:
+        levels.append(PinLevel(loaded.net("rst"), pads["rst"].inverted, resets))
+    return levels
 
 
 def _simulator(loaded: BoardNetlist) -> PinSimulator:
