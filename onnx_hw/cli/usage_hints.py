@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from difflib import get_close_matches
 
 import click
+
+from onnx_hw.messages.text import nearest
 
 RENAMED = {"--until": "--stop-after", "--output": "--output-kind"}
 """Options that had another name up to version 0.1, by that name."""
@@ -36,9 +37,6 @@ COMMANDS_ELSEWHERE = {
 }
 """Names that other programs give to what a command here does, by the command."""
 
-LEAST_LIKENESS = 0.65
-"""Likeness of two names, 0 to 1 as ``difflib`` counts, below which one is no typing error of the other."""
-
 
 class UnknownCommand(click.UsageError):
     """Error that a command does not exist; ``hint`` is what may have been meant, or empty."""
@@ -60,8 +58,8 @@ def hint_for_option(name: str, options: Collection[str]) -> str:
         renamed = f"it is called `{RENAMED[name]}` now"
         other = _meant(name.lstrip("-"), OPTIONS_ELSEWHERE, options)
         return f"{renamed}; or did you mean `{other}`?" if other else renamed
-    bare = {option.lstrip("-"): option for option in options if option.startswith("--")}
-    return _question(_meant(name.lstrip("-"), OPTIONS_ELSEWHERE, options) or _nearest(name.lstrip("-"), bare))
+    close = nearest(name.lstrip("-"), [option.lstrip("-") for option in options if option.startswith("--")])
+    return _question(_meant(name.lstrip("-"), OPTIONS_ELSEWHERE, options) or (close and f"--{close}"))
 
 
 def hint_for_command(name: str, commands: Collection[str]) -> str:
@@ -71,16 +69,11 @@ def hint_for_command(name: str, commands: Collection[str]) -> str:
     'did you mean `build`?'
     """
     known = (*commands, "--help", "--version")
-    return _question(_meant(name, COMMANDS_ELSEWHERE, known) or _nearest(name, {other: other for other in commands}))
+    return _question(_meant(name, COMMANDS_ELSEWHERE, known) or nearest(name, commands))
 
 
 def _meant(name: str, elsewhere: dict[str, tuple[str, ...]], known: Collection[str]) -> str:
     return next((ours for ours, theirs in elsewhere.items() if name.lower() in theirs and ours in known), "")
-
-
-def _nearest(name: str, known: dict[str, str]) -> str:
-    close = get_close_matches(name.lower(), known, n=1, cutoff=LEAST_LIKENESS)
-    return known[close[0]] if close else ""
 
 
 def _question(name: str) -> str:

@@ -15,6 +15,9 @@ MAX_NAME = 48  # characters of a name in a sentence
 MAX_TEXT = 2000  # characters of a message; names of any length may stand in it
 MAX_FILE_NAME = 200  # bytes; most file systems allow 255, and endings are added
 
+LEAST_LIKENESS = 0.65
+"""Likeness of two names, 0 to 1 as ``difflib`` counts, below which one is no typing error of the other."""
+
 
 def printable(text: str) -> str:
     """Return one line: control characters, line breaks, marks of direction and all else that is invisible are escaped.
@@ -74,6 +77,13 @@ def to_json(value: Any) -> str:
     return text + "\n"
 
 
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that is most like another one, whatever the case; empty where none is like it."""
+    by_lower_case = {other.lower(): other for other in known}
+    close = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=LEAST_LIKENESS)
+    return by_lower_case[close[0]] if close else ""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint such as ``did you mean `up5k`?``; where no name is close, list all of them.
 
@@ -83,8 +93,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     'there is `up5k`, `ulx3s`'
     """
     names = list(known)
-    by_lower_case = {other.lower(): other for other in names}
-    close = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.6)
+    close = nearest(name, names)
     if close:
-        return f"did you mean `{by_lower_case[close[0]]}`?"
+        return f"did you mean `{close}`?"
     return "there is " + ", ".join(f"`{other}`" for other in names) if names else ""
