@@ -47,7 +47,7 @@ class ChipCells:
     nets: int = 3
     several: dict[int, Callable[[], None]] = field(default_factory=dict)
     _at_root: dict[int, int] = field(default_factory=dict)
-    _led_through: set[int] = field(default_factory=set)
+    _followed: set[int] = field(default_factory=set)
 
     def fresh(self) -> int:
         self.nets += 1
@@ -140,9 +140,10 @@ class ChipCells:
         """
         setting, wires = logic_setting(self.die, bel), table_wires(self.die.database, bel)
         driven = [k for k, wire in enumerate(wires) if self.pips.source(wire) is not None]
-        if setting.leads_through(driven) and bel not in self._led_through:
-            self._led_through.add(bel)  # where a table leads through what it gives itself, the next call ends here
+        if setting.leads_through(driven) and bel not in self._followed:
+            self._followed.add(bel)  # where a table leads through what it gives itself, the next call ends here
             net = self.on_wire(wires[driven[0]])
+            self._followed.remove(bel)
             return net if net in (ZERO, ONE) else None
         values = {setting.table >> entry & 1 for entry in range(16) if not entry & ~sum(1 << k for k in driven)}
         if len(values) > 1:
