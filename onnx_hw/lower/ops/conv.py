@@ -124,7 +124,8 @@ def check_weight_count(*lengths: int) -> None:
     if count > MAX_WEIGHTS:
         raise Obstacle(
             TOO_MANY_WEIGHTS,
-            f"a product must have at most {MAX_WEIGHTS:,} weights, with the zeros between groups, not {count:,}",
+            f"a product must have at most {MAX_WEIGHTS:,} weights, with the zeros between groups and phases, "
+            f"not {count:,}",
             "no option and no board helps: no chip here stores as many; only a smaller model will fit",
         )
 
