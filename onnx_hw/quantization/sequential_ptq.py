@@ -33,15 +33,12 @@ from onnx_hw.quantization.dequantize import dequantize, fake_quantize, represent
 from onnx_hw.quantization.exact_values import exact_groups, exact_sources
 from onnx_hw.quantization.gptq_rounding import ColumnStatistics, fit_to_floats, gptq_round, search_scales
 from onnx_hw.quantization.im2col import im2col, is_matrix_product, matrix_to_weights, rows_of, weight_matrix
-from onnx_hw.quantization.loop_grids import loop_grids
 from onnx_hw.quantization.mixed_precision.logits import find_logits
-from onnx_hw.quantization.mixed_precision.sensitivity import weighted_products
 from onnx_hw.quantization.ranges.batched_run import BatchedRun, Frame
 from onnx_hw.quantization.ranges.calibrate import Range
-from onnx_hw.quantization.ranges.mse import MseRange, mse_range
-from onnx_hw.quantization.requantizer_friendly_scales import RequantizerScale, design_scale, shorten_step
-from onnx_hw.quantization.scaled_features import scaled_feature_grids
-from onnx_hw.quantization.scheme import Precision, Scheme
+from onnx_hw.quantization.ranges.choose_grids import choose_grids
+from onnx_hw.quantization.requantizer_friendly_scales import RequantizerScale, design_scale
+from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.sqnr import NoiseStatistics
 
 MAX_ROWS = 20_000
@@ -53,11 +50,10 @@ MAX_COLUMNS = 4096
 MAX_JUDGES = 16
 """Number of samples that measure the quantization error where no separate hold-out samples are given."""
 
-MAX_APART_BITS = 13
-"""Greatest width of the operands of a sum that have steps of their own, in bits: there is always an exact sum."""
-
 PRIOR_ROWS = 16
-"""Weight of the prior in bias correction: of n rows' mean error, the share n / (n + PRIOR_ROWS) is corrected."""
+"""Weight of the prior in bias correction: of n rows' mean error that comes from the data, the share
+n / (n + PRIOR_ROWS) is corrected. What the weights add to the mean is known and corrected wholly.
+"""
 
 
 def choose_integers(
@@ -82,79 +78,11 @@ def choose_integers(
     """
     groups = [group for name, group in exact_groups(model.graph, points).items() if name in scheme.exact]
     points = [name for name in points if name not in scheme.exact]
-    ranges = _Ranges(model.graph, points, spans, scheme, [group.factors for group in groups])
+    grids, ranges = choose_grids(model.graph, points, frames, spans, scheme, [group.factors for group in groups])
     squares = exact_sources(model.graph, [name for group in groups if group.factors for name in group.names])
-    found = _Weights(model.graph, ranges.of(frames), terms, scheme, squares).of(frames, held_out)
-    found.ranges |= ranges.chosen
+    found = _Weights(model.graph, grids, terms, scheme, squares).of(frames, held_out)
+    found.ranges |= ranges
     return found
-
-
-class _Ranges:
-    """First pass, in floats: chooses a grid for each point."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        points: Collection[str],
-        spans: Mapping[str, Range],
-        scheme: Scheme,
-        shared: Collection[Collection[str]],
-    ) -> None:
-        self.graph, self.points, self.spans, self.scheme, self.shared = graph, points, spans, scheme, shared
-        self.tensors = len(points) + len(weighted_products(graph))
-        self.grids: dict[str, Grid] = {}
-        self.known = scaled_feature_grids(graph, points, scheme)
-        self.chosen: dict[str, MseRange] = {}
-
-    def of(self, frames: Sequence[Frame]) -> dict[str, Grid]:
-        samples = BatchedRun(self.graph, frames)
-        for value in self.graph.inputs:
-            self._choose_range(value.name, samples)
-        for node in self.graph.nodes:
-            samples.step(node)
-            for name in node.outputs:
-                self._choose_range(name, samples)
-            samples.release(node)
-        self._share_steps()
-        in_loops = loop_grids(self.graph, self.points, self.spans, self.scheme)
-        self.grids |= in_loops
-        self.chosen = {name: chosen for name, chosen in self.chosen.items() if name not in in_loops}
-        return self.grids
-
-    def _share_steps(self) -> None:
-        """Give the operands of sums one grid where they are so wide that a sum of two steps may not be exact, and so
-        values whose squares are summed exactly.
-        """
-        for names in self.shared:
-            if names:
-                self.grids |= dict.fromkeys(names, max((self.grids[name] for name in names), key=_span))
-        point_of, together = {name: name for name in self.grids}, list[set[str]]()
-        for node in self.graph.nodes:
-            effect, names = facts_of(node).effect, {point_of[name] for name in node.inputs if name in point_of}
-            if effect is Effect.KEEPS and node.inputs[0] in point_of:
-                point_of |= dict.fromkeys(node.outputs, point_of[node.inputs[0]])
-            elif effect is Effect.ADDS and len(names) == 2 and max(self.grids[n].bits for n in names) > MAX_APART_BITS:
-                apart = [group for group in together if group.isdisjoint(names)]
-                together = [*apart, names.union(*(group for group in together if group not in apart))]
-        for group in together:
-            self.grids |= dict.fromkeys(group, _shared_grid([self.grids[name] for name in sorted(group)]))
-
-    def _choose_range(self, name: str, samples: BatchedRun) -> None:
-        if name not in self.points:
-            return
-        if name in self.known:
-            self.grids[name] = self.known[name]
-            return
-        precision, span = self.scheme.data_precision(name), self.spans[name]
-        if span.step is not None and not precision.symmetric:
-            low, high = (round(end / float(span.step)) for end in (min(span.low, 0.0), max(span.high, 0.0)))
-            for dtype in (min(self.scheme.data.dtype, precision.dtype, key=lambda kind: kind.bits), precision.dtype):
-                if high - low <= dtype.max - dtype.min:  # nothing is lost
-                    self.grids[name] = shorten_step(Grid.over(dtype, span.step, dtype.min - low))
-                    return
-        chosen = mse_range(samples.of(name), precision.bits, tensors=self.tensors, symmetric=precision.symmetric)
-        self.chosen[name] = chosen
-        self.grids[name] = shorten_step(precision.data_grid(Range(chosen.low, chosen.high)))
 
 
 class _Weights:
@@ -282,10 +210,11 @@ class _Weights:
         design: RequantizerScale | None = None
         is_positive = self._stays_positive(node, weights)
         columns = self._columns(node, weights) if node.outputs[0] in self.terms and not is_positive else None
+        shift: np.ndarray | None = None
         if columns is not None:
-            matrix = weight_matrix(node, weights).astype(np.float64)
-            targets = self._targets(node, columns, len(matrix))
-            matrix = fit_to_floats(matrix, columns, targets)
+            given = weight_matrix(node, weights).astype(np.float64)
+            targets = self._targets(node, columns, len(given))
+            matrix = fit_to_floats(given, columns, targets)
             known = ColumnStatistics.of(columns)
             grid = precision.weight_grid(weights, axis)
             if precision.symmetric and precision.per_channel:
@@ -297,15 +226,17 @@ class _Weights:
                 np.broadcast_to([float(number) for number in numbers], matrix[:, :, 0].size).reshape(matrix.shape[:2])
                 for numbers in (grid.step, grid.zero_point)
             )
-            least = 0 if self._stays_positive(node, weights) else grid.low
-            integers = matrix_to_weights(node, gptq_round(matrix, known, scale, zero, least, grid.high), weights)
+            rounded = gptq_round(matrix, known, scale, zero, grid.low, grid.high)
+            integers = matrix_to_weights(node, rounded, weights)
+            lost = given - (rounded - zero[:, :, None]) * scale[:, :, None]
+            shift = (lost @ known.mean[:, :, None]).reshape(-1)
         else:
             grid = precision.weight_grid(weights, axis)
             integers = grid.integers(weights, axis)
         self.decisions.weights[result] = StoredWeights(integers, grid)
         self.quantized.step(node, {node.inputs[place.at]: dequantize(integers, grid, axis)})
         if node.outputs[0] in self.terms:
-            self._correct_bias(self.terms[node.outputs[0]], result, design, self._stays_positive(node, weights))
+            self._correct_bias(self.terms[node.outputs[0]], result, design, is_positive, shift)
 
     def _columns(self, node: Node, weights: np.ndarray) -> np.ndarray | None:
         """Return the quantized data of all samples as columns, (groups, rows, columns).
@@ -384,7 +315,14 @@ class _Weights:
                 return False
         return False
 
-    def _correct_bias(self, term: BiasTerm, result: str, design: RequantizerScale | None, positive: bool) -> None:
+    def _correct_bias(
+        self,
+        term: BiasTerm,
+        result: str,
+        design: RequantizerScale | None,
+        positive: bool,
+        shift: np.ndarray | None,
+    ) -> None:
         """Set the bias term so that the mean of the sums is the one in floats (bias correction).
 
         Args:
@@ -392,6 +330,7 @@ class _Weights:
             result: name of the product's result.
             design: scales of the product's requantizer, if they were designed.
             positive: whether the term must not become smaller, so that no sum becomes negative.
+            shift: part of each sum's mean that the integers of the weights lack, (outputs,); None where unknown.
         """
         stored = self.graph.constants[term.name]
         others = tuple(k for k in range(stored.ndim) if k != term.axis)
@@ -401,7 +340,8 @@ class _Weights:
         off = np.mean(each or [np.zeros(stored.size)], axis=0)
         rows = sum(array.size for array in self.exact.of(result)[: self.learned]) / off.size
         off = np.maximum(off, 0) if positive else off
-        target = stored.reshape(-1).astype(np.float64) + off * rows / (rows + PRIOR_ROWS)
+        known = np.zeros(off.shape) if shift is None else shift
+        target = stored.reshape(-1).astype(np.float64) + known + (off - known) * rows / (rows + PRIOR_ROWS)
         units = design.terms(target) if design else None
         if design is not None and units is not None:
             self.decisions.terms[term.name] = StoredTerm(units.reshape(stored.shape), design.unit)
@@ -414,23 +354,6 @@ class _Weights:
         if isinstance(stored, StoredTerm):
             return (stored.integers * float(stored.step)).astype(np.float32)
         return stored
-
-
-def _shared_grid(grids: Sequence[Grid]) -> Grid:
-    """Return the widest of several grids, or a grid of as many bits that holds the numbers of all of them."""
-    widest = max(grids, key=lambda grid: (grid.bits, grid.step))
-    low, high = representable_range(widest)
-    least, most = (
-        ends(float(grid.real(end)) for grid in grids for end in (grid.low, grid.high)) for ends in (min, max)
-    )
-    if low <= least and most <= high:
-        return widest
-    return shorten_step(Precision(widest.bits).data_grid(Range(least, most)))
-
-
-def _span(grid: Grid) -> Fraction:
-    """Return the distance between the greatest and the least number of a grid."""
-    return (grid.high - grid.low) * grid.step[0]
 
 
 def _stride(rows: int, samples: int) -> int:

@@ -258,3 +258,18 @@ def test_weights_make_up_for_what_the_data_lacks(seed: int) -> None:
     assert errors[0] < errors[1] / 2
     noise = targets[:, :300] + random.normal(0, 1, (2, 300, 3))
     assert np.abs(fit_to_floats(weights, exact[:, :300], noise) - weights).max() < 0.1
+
+
+def test_few_samples_that_hardly_vary_keep_the_mean(tmp_path: Path) -> None:
+    """The share of the weights in the error of the mean is known, however few samples there are."""
+    off = []
+    for seed in range(6):
+        random, s = np.random.default_rng(seed), Sketch()
+        weights = s.constant(random.normal(0, 0.5, (12, 6)).astype(np.float32))
+        bias = s.constant(random.normal(0, 0.1, 6).astype(np.float32))
+        model = flow.read(s.write(tmp_path / "m.onnx", [1, 12], s.node("Gemm", s.node("Relu", "x"), weights, bias), 2))
+        frames = (random.uniform(2, 3, 12) + random.normal(0, 0.05, (208, 1, 12))).astype(np.float32)
+        (found,) = golden.run(flow.quantize(model, {"x": frames[:8]}), {"x": frames[8:]}).values()
+        wanted = np.stack([next(iter(reference.run(model, {"x": frame}).values())) for frame in frames[8:]])
+        off.append(float(np.square((found - wanted).mean(axis=0)).mean() / wanted.var(axis=0).mean()))
+    assert np.mean(off) < 0.01, off
