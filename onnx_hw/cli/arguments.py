@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from onnx_hw.cli.parameter_types import Count, File, WordChoice
 from onnx_hw.runtime.options import DEFAULT_BOARD, Resize
-
-
-class File(click.Path):
-    """Path that a file can have: not empty, without a zero byte."""
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
-        if not str(value):
-            self.fail("a path must not be empty", parameter, context)
-        if "\0" in str(value):
-            self.fail("a path must not hold a zero byte", parameter, context)
-        return super().convert(value, parameter, context)
 
 
 def complete_boards(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -48,7 +37,7 @@ CALIBRATION = click.option(
     help="Samples for the ranges of a float model: a file, or a folder of samples.",
 )
 RESIZE = click.option(
-    "--resize", type=click.Choice([way.value for way in Resize]), metavar="HOW",
+    "--resize", type=WordChoice([way.value for way in Resize]), metavar="HOW",
     help="Give images among the samples the input's size: stretch them, or crop their middle part.",
 )  # fmt: skip
 RANDOM_CALIBRATION = click.option(
@@ -67,7 +56,7 @@ STORE = click.option(
 )
 JOBS = click.option(
     "--jobs",
-    type=click.IntRange(min=1),
+    type=Count(min=1),
     metavar="N",
     help="Number of jobs that run at once.  [default: one per processor]",
 )

@@ -10,6 +10,7 @@ import click
 from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, RANDOM_CALIBRATION, RESIZE, STORE, VERBOSE
 from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.option_groups import QUANTIZING, READING, SCHEDULING
+from onnx_hw.cli.parameter_types import Count, WordChoice
 from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.version import __version__
 from onnx_hw.runtime.options import SEEDS, BuildOptions
@@ -29,12 +30,10 @@ from onnx_hw.runtime.stage import Stage
 @SCHEDULING
 @FOLDING
 @click.option(
-    "--stop-after", type=click.Choice([s.value for s in Stage]), default=Stage.UNPACK.value, metavar="STAGE",
+    "--stop-after", type=WordChoice([s.value for s in Stage]), default=Stage.UNPACK.value, metavar="STAGE",
     help=f"Last stage to run: {', '.join(Stage)}.",
 )  # fmt: skip
-@click.option(
-    "--seed", type=click.IntRange(*SEEDS), default=1, show_default=True, metavar="N", help="Seed of the placer."
-)
+@click.option("--seed", type=Count(*SEEDS), default=1, show_default=True, metavar="N", help="Seed of the placer.")
 @STORE
 @click.option("--no-gate-level", is_flag=True, help="Do not simulate the netlist of the chip.")
 @click.option("--no-bitstream-check", is_flag=True, help="Do not unpack the bitstream and compare it.")

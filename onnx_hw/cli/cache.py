@@ -15,12 +15,13 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def _bytes(context: click.Context, parameter: click.Parameter, given: str | None) -> int | None:
-    """Parse ``10G`` to 10,000,000,000."""
+    """Parse ``10G`` to 10,000,000,000 bytes."""
     if given is None:
         return None
-    found = re.fullmatch(r"(\d{1,15})\s*([kKmMgGtT]?)[bB]?", given.strip())
-    if found is None:
-        raise click.BadParameter(f"it must be a number of bytes like 10G, not {given!r}", context, parameter)
+    found = re.fullmatch(r"(\d{1,15})\s*([kKmMgGtT]?)([bB]?)", given.strip())
+    if found is None or not (found[2] or found[3] or int(found[1]) == 0):  # a bare 10 hardly means ten bytes
+        message = f"it must be a number with its unit, like 10G, 500M or 0, not {given!r}"
+        raise click.BadParameter(message, context, parameter)
     return int(found[1]) * _UNITS[found[2].lower()]
 
 

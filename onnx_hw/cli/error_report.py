@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from onnx_hw.cli.parameter_types import WrongValue
 from onnx_hw.cli.usage_hints import UnknownCommand, hint_for_option
 from onnx_hw.messages.errors import ExitCode, Problem
 from onnx_hw.messages.text import legible
@@ -53,9 +54,11 @@ def _usage_problem(error: click.ClickException) -> Problem:
         hint = f"`{error.ctx.command_path} --help` shows how it is used"
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option `{error.option_name}`"
-        options = [name for option in error.ctx.command.params for name in option.opts] if error.ctx is not None else []
+        options = []
+        if error.ctx is not None:
+            options = [name for option in error.ctx.command.get_params(error.ctx) for name in option.opts]
         hint = hint_for_option(error.option_name, options) or hint
-    if isinstance(error, UnknownCommand):
+    if isinstance(error, (UnknownCommand, WrongValue)):
         hint = error.hint or hint
     return Problem("usage", message.removesuffix("."), hint=hint, stage="arguments")
 

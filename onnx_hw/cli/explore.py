@@ -22,6 +22,7 @@ from onnx_hw.cli.arguments import (
 )
 from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.option_groups import OUTPUT_KIND, PRECISION, READING, gathered, widths
+from onnx_hw.cli.parameter_types import Count, WordChoice
 from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.version import __version__
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, OutputKind, QuantizeOptions
@@ -136,7 +137,7 @@ GRID = gathered(
         help="Also try the cheapest bits that reach these signal-to-noise ratios on the samples."),
     click.option("--accuracy-loss", callback=_several(float), metavar="POINTS,...",
         help="Also try the cheapest bits that lose at most these percentage points of accuracy."),
-    click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+    click.option("--seeds", type=Count(min=1), default=1, show_default=True, metavar="N",
         help="Try the seeds 1 to N of the placer."),
 )  # fmt: skip
 """Settings to combine."""
@@ -144,7 +145,7 @@ GRID = gathered(
 LIMITS = gathered(
     "limits",
     _limits,
-    click.option("--stop-after", "until", type=click.Choice(_STAGES), default="pack", show_default=True,
+    click.option("--stop-after", "until", type=WordChoice(_STAGES), default="pack", show_default=True,
         metavar="STAGE", help=f"Last stage to run: {', '.join(_STAGES)}. The first one runs no tools."),
     click.option("--stop-at", "clock_mhz", callback=_megahertz, metavar="MHZ",
         help="Try further seeds only for designs that do not reach this clock."),
@@ -200,7 +201,8 @@ def explore(
     like = BuildOptions(model=model, quantizing=QuantizeOptions(output=output, precision=precision), **fields)
     options = ExploreOptions(like=like, grid=grid, limits=limits, jobs=jobs, scheduler=scheduler)
     session.folder, terminal = options.folder, session.terminal
-    terminal.note(f"onnx-hw {__version__}   {model}", f"→ {len(grid):,} choices in {options.folder}")
+    choices = f"{len(grid):,} choices" if len(grid) > 1 else "1 choice"
+    terminal.note(f"onnx-hw {__version__}   {model}", f"→ {choices} in {options.folder}")
     with terminal.watching() as watch:
         made = explore_model(options, terminal, lambda rows: watch(explore_table(rows, terminal.height - 4)))
     if as_json:

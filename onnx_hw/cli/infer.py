@@ -8,6 +8,7 @@ import click
 
 from onnx_hw.cli.arguments import FILE, RESIZE
 from onnx_hw.cli.help_groups import GroupedCommand
+from onnx_hw.cli.parameter_types import WordChoice
 from onnx_hw.cli.session import CliSession
 from onnx_hw.runtime.options import PORT_ENGINES, port_engine_of, resize_of
 
@@ -22,7 +23,7 @@ from onnx_hw.runtime.options import PORT_ENGINES, port_engine_of, resize_of
     "design answers; sim: a simulation of the whole chip.",
 )  # fmt: skip
 @click.option(
-    "--engine", type=click.Choice([e.value for e in PORT_ENGINES]),
+    "--engine", type=WordChoice([e.value for e in PORT_ENGINES]),
     help="Simulator of the port sim: the circuit compiled, or the cells that are placed and routed.  "
     "[default: compiled]",
 )  # fmt: skip

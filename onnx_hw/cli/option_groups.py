@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from onnx_hw.cli.arguments import FILE
+from onnx_hw.cli.parameter_types import Count, Quantity, WordChoice
 from onnx_hw.runtime.options import MOST_DB, OutputKind, QuantizeOptions, ReadOptions
 from onnx_hw.runtime.schedule_request import ScheduleRequest, SpeedGoal
 
@@ -96,15 +97,15 @@ READING = gathered(
 SCHEDULING = gathered(
     "scheduling",
     ScheduleRequest,
-    click.option("--multipliers", type=click.IntRange(min=1), metavar="N", help="Use at most N MAC lanes."),
-    click.option("--fps", type=click.FloatRange(min=0, min_open=True), metavar="N",
+    click.option("--multipliers", type=Count(min=1), metavar="N", help="Use at most N MAC lanes."),
+    click.option("--fps", type=Quantity("fps", min=0, min_open=True), metavar="N",
         help="Make the cheapest design that does N frames a second, instead of the fastest."),
-    click.option("--latency", "latency_us", type=click.FloatRange(min=0, min_open=True), metavar="US",
+    click.option("--latency", "latency_us", type=Quantity("us", min=0, min_open=True), metavar="US",
         help="Make the cheapest design that gives the result of a single frame within US microseconds."),
-    click.option("--fastest", type=click.Choice([goal.value for goal in SpeedGoal]), default=SpeedGoal.RATE.value,
+    click.option("--fastest", type=WordChoice([goal.value for goal in SpeedGoal]), default=SpeedGoal.RATE.value,
         show_default=True, callback=lambda _context, _parameter, value: SpeedGoal(value),
         help="Search for the highest rate of frames, or for the least latency of a single frame."),
-    click.option("--clock", "clock_mhz", type=click.FloatRange(min=0, min_open=True), metavar="MHZ",
+    click.option("--clock", "clock_mhz", type=Quantity("MHz", min=0, min_open=True), metavar="MHZ",
         help="Use this clock instead of the board's own. A build that does not reach it fails."),
 )  # fmt: skip
 """Options of what is asked of the scheduler."""
@@ -125,7 +126,7 @@ def widths(context: click.Context, parameter: click.Parameter, given: str | None
 
 
 OUTPUT_KIND = click.option(
-    "--output-kind", "output", type=click.Choice([o.value for o in OutputKind]), metavar="KIND",
+    "--output-kind", "output", type=WordChoice([o.value for o in OutputKind]), metavar="KIND",
     help="Outputs of the hardware for a float model: accumulators (the default), which lose nothing, or int8.",
 )  # fmt: skip
 PRECISION = click.option(
@@ -141,9 +142,9 @@ QUANTIZING = gathered(
     click.option("--bits", callback=widths, metavar="N|weights=N,data=N",
         help="Bits of the integers for a float model, 1 to 16, 8 by default: 4 means both weights and data."),
     PRECISION,
-    click.option("--sqnr", type=click.FloatRange(1, MOST_DB), metavar="DB",
+    click.option("--sqnr", type=Quantity("dB", min=1, max=MOST_DB), metavar="DB",
         help="Search for the cheapest bits that reach this signal-to-noise ratio on the samples, instead of --bits."),
-    click.option("--accuracy-loss", type=click.FloatRange(0, 100), metavar="POINTS",
+    click.option("--accuracy-loss", type=Quantity("points", min=0, max=100), metavar="POINTS",
         help="Search for the cheapest bits that lose at most POINTS percentage points of accuracy on the samples."),
 )  # fmt: skip
 """Options of how integers are chosen for a float model."""

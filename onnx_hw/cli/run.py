@@ -10,6 +10,7 @@ import click
 from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, RESIZE, VERBOSE
 from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.option_groups import QUANTIZING, READING, SCHEDULING
+from onnx_hw.cli.parameter_types import WordChoice
 from onnx_hw.cli.session import CliSession
 from onnx_hw.runtime.options import Evaluator, RunOptions
 
@@ -18,7 +19,7 @@ from onnx_hw.runtime.options import Evaluator, RunOptions
 @MODEL
 @click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array for each graph input.")
 @click.option(
-    "--engine", type=click.Choice([e.value for e in Evaluator]), default=Evaluator.GOLDEN.value, show_default=True,
+    "--engine", type=WordChoice([e.value for e in Evaluator]), default=Evaluator.GOLDEN.value, show_default=True,
     metavar="ENGINE",
     help="What computes the outputs: reference, the ONNX operators; golden, the integer network; simulation, the "
     "circuit; board, the whole chip of --board behind a simulated port.",

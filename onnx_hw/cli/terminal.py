@@ -188,7 +188,7 @@ class Terminal:
     def _number(self, stage: Stage) -> str:
         if stage not in self._expected:
             return " "
-        return f" {self._expected.index(stage) + 1}/{len(self._expected)}  "
+        return f"{self._expected.index(stage) + 1:>2}/{len(self._expected)}  "
 
 
 def duration(seconds: float) -> str:

@@ -8,6 +8,7 @@ import click
 
 from onnx_hw.cli.arguments import FILE, JOBS, RESIZE, SCHEDULER
 from onnx_hw.cli.help_groups import GroupedCommand
+from onnx_hw.cli.parameter_types import Count, WordChoice
 from onnx_hw.cli.session import CliSession
 from onnx_hw.runtime.options import SimulationEngine, Stalls, VerifyOptions
 
@@ -16,13 +17,13 @@ from onnx_hw.runtime.options import SimulationEngine, Stalls, VerifyOptions
 @click.argument("folder", metavar="DIR", type=FILE)
 @click.option("--inputs", type=FILE, metavar="X.npz", help="Samples; the array `labels` may hold their classes.")
 @RESIZE
-@click.option("--frames", type=click.IntRange(min=1), metavar="N", help="Number of frames.  [default: all samples]")
+@click.option("--frames", type=Count(min=1), metavar="N", help="Number of frames.  [default: all samples]")
 @click.option(
-    "--engine", type=click.Choice([engine.value for engine in SimulationEngine]), metavar="ENGINE",
+    "--engine", type=WordChoice([engine.value for engine in SimulationEngine]), metavar="ENGINE",
     help=f"Simulator: {', '.join(SimulationEngine)}.  [default: the fastest one that is installed]",
 )  # fmt: skip
 @click.option(
-    "--stalls", type=click.Choice([kind.value for kind in Stalls]), default=Stalls.ALL.value, show_default=True,
+    "--stalls", type=WordChoice([kind.value for kind in Stalls]), default=Stalls.ALL.value, show_default=True,
     metavar="KIND", help=f"How the inputs and outputs are stalled: {', '.join(Stalls)}.",
 )  # fmt: skip
 @JOBS

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
+from onnx_hw.messages.near_paths import hint_for_build_folder
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.runtime.options import Resize, SimulationEngine, resize_of
@@ -233,7 +234,7 @@ def _refused(folder: Path) -> UserError:
     from onnx_hw.report.read import REPORT, read_report
 
     if not (folder / REPORT).is_file():
-        hint = "`onnx-hw build MODEL --board ...` makes one"
+        hint = hint_for_build_folder(folder, "`onnx-hw build MODEL --board ...` makes one")
         return user_error(
             "no-build", "the folder must be that of a build", where=str(folder), hint=hint, stage="arguments"
         )

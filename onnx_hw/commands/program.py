@@ -15,6 +15,7 @@ from typing import Any
 import onnx_hw_boards
 from onnx_hw.assemble.board_file import read_board
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
+from onnx_hw.messages.near_paths import hint_for_build_folder
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.loader import Loader
@@ -178,7 +179,7 @@ def _report(folder: Path) -> Any:
         report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
         report["board"]["name"]
     except (OSError, ValueError, TypeError, KeyError):
-        hint = "`onnx-hw build MODEL --board ...` makes one"
+        hint = hint_for_build_folder(folder, "`onnx-hw build MODEL --board ...` makes one")
         raise _refused("no-build", "the folder must be that of a build", folder, hint) from None
     return report
 

@@ -26,7 +26,7 @@ def read_toml(path: Path, largest: int, refused: Callable[[str], UserError]) -> 
             content = file.read(largest + 1)
         if len(content) > largest:
             raise refused(f"at most {largest:,} bytes long")
-        return tomllib.loads(content.decode("utf-8"))
+        return tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
         raise refused(f"readable: {error.strerror}") from None
     except RecursionError:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from onnx_hw.messages.errors import Problem, UserError, user_error
+from onnx_hw.messages.near_paths import hint_for_missing_file
 from onnx_hw.messages.toml import quoted, read_toml
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.scheme import DEFAULT, MAX_BITS, Precision, Scheme
@@ -107,4 +108,11 @@ def _problem(path: Path, message: str) -> Problem:
 
 
 def _unreadable(path: Path, must_be: str) -> UserError:
-    return user_error("precision-file", f"the precision file must be {must_be}", where=str(path), stage="arguments")
+    otherwise = "docs/quantization.md shows one; a build with --sqnr or --accuracy-loss writes one, too: precision.toml"
+    return user_error(
+        "precision-file",
+        f"the precision file must be {must_be}",
+        where=str(path),
+        hint=hint_for_missing_file(path, otherwise),
+        stage="arguments",
+    )

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from onnx_hw.messages.errors import UserError, user_error
+from onnx_hw.messages.near_paths import hint_for_build_folder
 from onnx_hw.report.build_request import SCHEDULING, nested, plain
 from onnx_hw.report.model import Report
 from onnx_hw.runtime.options import BuildOptions
@@ -33,7 +34,7 @@ def read_report(folder: Path) -> Report:
         stored = msgspec.json.decode(path.read_bytes())
     except OSError as error:
         reason = "is not there" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
-        hint = "give the folder that `onnx-hw build` has written"
+        hint = hint_for_build_folder(folder, "give the folder that `onnx-hw build` has written")
         raise user_error(
             "no-report", f"a build's folder must hold {REPORT}, which {reason}", where=str(path), hint=hint
         ) from None

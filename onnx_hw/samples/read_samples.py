@@ -17,7 +17,6 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.messages.near_paths import hint_for_missing_file
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.runtime.options import Resize
 from onnx_hw.samples.check_samples import LABELS, check_samples, listed_names
@@ -145,9 +145,7 @@ def _kind_of(path: Path) -> str:
         with path.open("rb") as file:
             start = file.read(len(GIT_LFS))
     except FileNotFoundError:
-        neighbours = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        close = get_close_matches(path.name, neighbours, n=1, cutoff=0.85)  # another file is no typing error
-        hint = f"did you mean `{close[0]}`?" if close else HOW_TO_WRITE
+        hint = hint_for_missing_file(path, HOW_TO_WRITE)
         raise UserError(_problem("samples-missing-file", "there is no such file", str(path), hint)) from None
     except OSError as error:
         message, hint = f"the file cannot be read: {error.strerror or error}", "check its name and its permissions"

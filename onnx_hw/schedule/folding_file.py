@@ -22,6 +22,7 @@ from pathlib import Path
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import Problem, UserError, user_error
+from onnx_hw.messages.near_paths import hint_for_missing_file
 from onnx_hw.messages.text import did_you_mean
 from onnx_hw.messages.toml import quoted, read_toml
 from onnx_hw.ops.folding import Folding, MultiplierKind
@@ -151,4 +152,7 @@ def _problem(code: str, message: str, where: str, hint: str = "") -> Problem:
 
 
 def _unreadable(path: Path, must_be: str) -> UserError:
-    return user_error("folding-file", f"the folding file must be {must_be}", where=str(path), stage="schedule")
+    hint = hint_for_missing_file(path, "each build writes one that is right: folding.toml in its folder")
+    return user_error(
+        "folding-file", f"the folding file must be {must_be}", where=str(path), hint=hint, stage="schedule"
+    )

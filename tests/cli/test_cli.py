@@ -38,7 +38,6 @@ def elsewhere(monkeypatch, tmp_path):
         ["build", "m.onnx", "--clock", "0"],
         ["build", "m.onnx", "--fps", "0"],
         ["run", "m.onnx", "--fps", "-1"],
-        ["check", "m.onnx", "--fps", "fast"],
         ["build", "m.onnx", "--stop-after", "lunch"],
         ["run", "m.onnx", "--engine", "golden"],
         ["run", "m.onnx", "--inputs", "x.npz", "--engine", "steam"],

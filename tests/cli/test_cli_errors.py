@@ -57,7 +57,7 @@ COMMANDS = {
 @pytest.mark.parametrize(
     ("content", "code", "says"),
     [
-        (None, "no-such-file", "did you mean modal.onnx?"),
+        (None, "no-such-file", "did you mean `modal.onnx`?"),
         (PAGE, "html-page", "use the Raw button"),
         (POINTER, "git-lfs-pointer", "git lfs pull"),
         ("", "empty-file", "it is empty"),
@@ -138,7 +138,7 @@ def test_samples_that_are_no_samples(content: str, says: str) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_unknown_board(command: str) -> None:
     said = told(call(command, DIGITS, *COMMANDS[command], "--board", "epc5"), 1, "unknown-board")
-    assert "not `epc5`" in said and "hint   did you mean `ecp5`?" in said
+    assert "not `epc5`" in said and "hint   did you mean `ecp5` (LFE5U-85F)?" in said
     assert not Path("out").exists()
 
 

@@ -188,8 +188,8 @@ def empty_folder(tmp_path):
 
 def test_missing_file_suggests_its_neighbour(tmp_path):
     written(tmp_path, image=zeros(1))
-    assert "did you mean `samples.npz`?" in refusal(tmp_path / "sample.npz")
-    assert "there is no such file" in refusal(tmp_path / "nowhere" / "sample.npz")
+    assert f"did you mean `{tmp_path / 'samples.npz'}`?" in refusal(tmp_path / "sample.npz")
+    assert "there is no folder" in refusal(tmp_path / "nowhere" / "sample.npz")
     assert "did you mean" not in refusal(tmp_path / "calibration_samples.npz")  # the samples are another file
     assert "there must be a file" in refusal(empty_folder(tmp_path))
 

@@ -10,6 +10,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from onnx_hw.messages.errors import UserError, user_error
+from onnx_hw.messages.near_paths import hint_for_missing_file
 from onnx_hw.onnx.parse.protobuf_schema import ModelProto
 
 #: protobuf's own limit; larger weights belong in external data.
@@ -44,7 +45,8 @@ def _content(path: Path) -> bytes:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError):
-            raise _refusal("no-such-file", "the model file must exist", str(path), _similar(path)) from None
+            hint = hint_for_missing_file(path, "check the path and the current folder")
+            raise _refusal("no-such-file", "the model file must exist", str(path), hint) from None
         if isinstance(error, IsADirectoryError):
             raise _refusal("not-a-file", "the model must be a file, not a folder", str(path), _inside(path)) from None
         reason = getattr(error, "strerror", None) or str(error)
@@ -72,18 +74,6 @@ def _refuse_other_than_file(status: os.stat_result, path: Path) -> None:
             str(path),
             "save the model with external data, so that the weights lie in a file beside it",
         )
-
-
-def _similar(path: Path) -> str:
-    """Return a hint that names the file that the user may have meant."""
-    import difflib
-
-    try:
-        names = [entry.name for entry in path.parent.iterdir() if entry.suffix == ".onnx"]
-    except (OSError, ValueError):
-        return ""
-    close = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean {path.with_name(close[0])}?" if close else "check the path and the current folder"
 
 
 def _inside(folder: Path) -> str:
