@@ -35,9 +35,9 @@ from onnx_hw.ir.golden import streamed_in
 from onnx_hw.ir.network import Network
 from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.ir.verify_network import verify_network
-from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.unbatch import ReadModel
 from onnx_hw.onnx.evaluate.infer_shapes import infer
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.read import read as read_onnx
 from onnx_hw.prove.circuit import bitstream
 from onnx_hw.prove.circuit import prove as simulation
@@ -46,16 +46,15 @@ from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.gate_level import prove as gate_level
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.quantization.quantize import Quantized, prepare_model, quantize_model
-from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.ranges.calibrate import RangeSource, SampleRanges
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.quantization.suggest_cut import suggest_cut
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw.runtime.listener import NULL_LISTENER, Listener
-from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, ReadOptions, SimulationEngine
+from onnx_hw.runtime.options import DEFAULT_BOARD, ReadOptions, SimulationEngine
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.samples.frames import input_data
-from onnx_hw.schedule.schedule_for_board import refuse_what_does_not_fit, schedule_for_board
+from onnx_hw.schedule.schedule_for_board import schedule_for_board
 
 
 def read(path: str | Path, reading: ReadOptions | None = None) -> ReadModel:
@@ -66,7 +65,11 @@ def read(path: str | Path, reading: ReadOptions | None = None) -> ReadModel:
     Raises:
         UserError: all faults against the specification.
     """
-    model = read_onnx(Path(path), **asdict(reading or ReadOptions()))
+    return one_frame(read_onnx(Path(path), **asdict(reading or ReadOptions())), path)
+
+
+def one_frame(model: Model, path: str | Path) -> ReadModel:
+    """Return the model of a file with the type of every value, as written and as the model of one frame."""
     return ReadModel.of(replace(infer(model), name=Path(path).stem))
 
 
@@ -233,16 +236,3 @@ def unpack(
     """Unpack the bitstream and compare it, as ``gates``; it is raised, too, where nothing unpacks those of the chip."""
     integers = streamed_in(design.network, frames)
     return bitstream.prove(folder, design, netlist, synthesized, routed, packed, integers, progress=listener.status)
-
-
-def check_hardware(options: BuildOptions) -> UserError | None:
-    """Return everything that prevents hardware for a model; None where it can be built.
-
-    A float model is tried with assumed scales, and is not run: its data do not decide whether it can be built.
-    """
-    try:
-        net = quantized(read(options.model, options.reading), assume_ranges).network
-        refuse_what_does_not_fit(find_board(options.board), verify_network(net), options.scheduling)
-    except UserError as error:
-        return error
-    return None

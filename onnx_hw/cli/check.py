@@ -34,9 +34,9 @@ def check(
     found = check_file(model, **asdict(reading))
     checked, obstacle = CheckResult(found), None
     if found.valid and not onnx_only:
-        from onnx_hw.flow import check_hardware
+        from onnx_hw.commands.check import check_hardware
 
-        obstacle = check_hardware(BuildOptions(model=model, reading=reading, **fields))
+        obstacle = check_hardware(BuildOptions(model=model, reading=reading, **fields), found.model)
         checked = checked.with_hardware(obstacle)
     terminal = session.terminal
     if as_json:

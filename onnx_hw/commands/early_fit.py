@@ -8,25 +8,83 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+import onnx_hw_boards
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.ir.network import Network
-from onnx_hw.messages.errors import ExitCode, UserError
+from onnx_hw.messages.errors import ExitCode, UserError, user_error
+from onnx_hw.messages.text import short
+from onnx_hw.onnx.operators import facts_of
 from onnx_hw.quantization.quantize import PreparedModel, quantize_model
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
 from onnx_hw.runtime.schedule_request import ScheduleRequest
-from onnx_hw.schedule.explain_no_fit import lanes_and_rate
+from onnx_hw.schedule.explain_no_fit import MAX_NAMED_NODES, NOTHING_HELPS, lanes_and_rate
 from onnx_hw.schedule.schedule_for_board import far_too_large, schedule_for_board
+from onnx_hw_boards.board import Board
 
 NARROWER_BITS = ((6, 8), (4, 8), (4, 6), (4, 4), (3, 4), (2, 4))
 """Bits of weights and data that are tried where a model is too large, the least loss first."""
 
 
+WEIGHTS_BEYOND_DOUBT = 32
+"""Multiple of the largest chip's memory from which on the weights alone decide. Below, the whole network is lowered and
+scheduled: that takes seconds, says exactly what is too large, and names everything else that is wrong.
+"""
+
+BITS_PER_LUT = 16
+
+
+def refuse_too_many_weights(prepared: PreparedModel, scheme: Scheme | None, board: str) -> None:
+    """Raise UserError if the weights of a float model take far more bits than the memory of any chip has.
+
+    Products count whose data are not constant, each constant once.
+    """
+    bits = _bits_of_weights(prepared, scheme or DEFAULT)
+    every = (onnx_hw_boards.board(name) for name in onnx_hw_boards.names())
+    if sum(bits.values()) <= WEIGHTS_BEYOND_DOUBT * max(map(_memory_bits, every)):
+        return
+    target, largest = find_board(board), sorted(bits, key=lambda name: -bits[name])[:MAX_NAMED_NODES]
+    raise user_error(
+        "too-big",
+        f"the weights alone need {sum(bits.values()):,} bits of the {_memory_bits(target):,} in all block RAMs and "
+        "look-up tables",
+        where=f"most: {', '.join(f'{short(name)} {bits[name]:,}' for name in largest)}",
+        hint=NOTHING_HELPS,
+        stage="schedule",
+        exit_code=ExitCode.DOES_NOT_FIT,
+    )
+
+
+def _bits_of_weights(prepared: PreparedModel, scheme: Scheme) -> dict[str, int]:
+    """Return the bits of the constants that data are multiplied with, by the product; none of a quantized model."""
+    graph, bits, seen = prepared.canonical.graph, dict[str, int](), set[str]()
+    if prepared.brings:
+        return bits
+    data = {value.name for value in graph.inputs}
+    for node in graph.nodes:
+        if data.isdisjoint(node.inputs):
+            continue
+        data.update(node.outputs)
+        place = facts_of(node).weights
+        name = node.inputs[place.at] if place is not None else ""
+        if name in graph.constants and name not in seen:
+            seen.add(name)
+            narrowest = 2 if scheme.goal is not None else scheme.weight_precision(node.label).bits
+            bits[node.label] = graph.constants[name].size * narrowest
+    return bits
+
+
+def _memory_bits(board: Board) -> int:
+    """Return the bits that a board's chip can store."""
+    return board.cells.bram * board.family.bram_bits + board.cells.lut * BITS_PER_LUT
+
+
 def refuse_too_large(prepared: PreparedModel, scheme: Scheme | None, board: str, request: ScheduleRequest) -> None:
     """Raise UserError if a float model is far too large for a board; it is the one that scheduling would raise.
 
-    With a goal, widths are not known yet, and nothing is refused.
+    With a goal, widths are not known yet, and only what no widths make fit is refused.
     """
+    refuse_too_many_weights(prepared, scheme, board)
     if scheme is not None and scheme.goal is not None:
         return
     network, target = _assumed(prepared, scheme), find_board(board)
@@ -56,7 +114,12 @@ def _widths_that_fit(prepared: PreparedModel, scheme: Scheme, board: str, reques
     def network_of(weights: int, data: int) -> Network | None:
         """Return the network with these bits; None if it cannot be made, or is far too large."""
         of_weights, of_data = replace(scheme.weights, bits=weights), replace(scheme.data, bits=data)
-        network = _assumed(prepared, replace(scheme, weights=of_weights, data=of_data, goal=None))
+        tried = replace(scheme, weights=of_weights, data=of_data, goal=None)
+        try:
+            refuse_too_many_weights(prepared, tried, board)
+        except UserError:
+            return None
+        network = _assumed(prepared, tried)
         return None if network is None or far_too_large(target, network, request) else network
 
     if not narrower or network_of(*narrower[-1]) is None:  # the narrowest: of a large model each takes seconds

@@ -41,7 +41,7 @@ def fit_boards(
 ) -> Iterator[tuple[Board, BoardFit | UserError]]:
     """Yield boards with the result of a build without further options there, or the reason why it is not possible.
 
-    A float model is tried with assumed scales, as ``flow.check_hardware`` does.
+    A float model is tried with assumed scales, as ``commands.check.check_hardware`` does.
 
     Args:
         names: names of the boards; None for all of them.

@@ -51,9 +51,7 @@ MAX_JUDGES = 16
 """Number of samples that measure the quantization error where no separate hold-out samples are given."""
 
 PRIOR_ROWS = 16
-"""Weight of the prior in bias correction: of n rows' mean error that comes from the data, the share
-n / (n + PRIOR_ROWS) is corrected. What the weights add to the mean is known and corrected wholly.
-"""
+"""Weight of the prior in bias correction: of the mean error of n rows, at least n / (n + PRIOR_ROWS) is corrected."""
 
 
 def choose_integers(
@@ -210,11 +208,10 @@ class _Weights:
         design: RequantizerScale | None = None
         is_positive = self._stays_positive(node, weights)
         columns = self._columns(node, weights) if node.outputs[0] in self.terms and not is_positive else None
-        shift: np.ndarray | None = None
         if columns is not None:
-            given = weight_matrix(node, weights).astype(np.float64)
-            targets = self._targets(node, columns, len(given))
-            matrix = fit_to_floats(given, columns, targets)
+            matrix = weight_matrix(node, weights).astype(np.float64)
+            targets = self._targets(node, columns, len(matrix))
+            matrix = fit_to_floats(matrix, columns, targets)
             known = ColumnStatistics.of(columns)
             grid = precision.weight_grid(weights, axis)
             if precision.symmetric and precision.per_channel:
@@ -226,17 +223,14 @@ class _Weights:
                 np.broadcast_to([float(number) for number in numbers], matrix[:, :, 0].size).reshape(matrix.shape[:2])
                 for numbers in (grid.step, grid.zero_point)
             )
-            rounded = gptq_round(matrix, known, scale, zero, grid.low, grid.high)
-            integers = matrix_to_weights(node, rounded, weights)
-            lost = given - (rounded - zero[:, :, None]) * scale[:, :, None]
-            shift = (lost @ known.mean[:, :, None]).reshape(-1)
+            integers = matrix_to_weights(node, gptq_round(matrix, known, scale, zero, grid.low, grid.high), weights)
         else:
             grid = precision.weight_grid(weights, axis)
             integers = grid.integers(weights, axis)
         self.decisions.weights[result] = StoredWeights(integers, grid)
         self.quantized.step(node, {node.inputs[place.at]: dequantize(integers, grid, axis)})
         if node.outputs[0] in self.terms:
-            self._correct_bias(self.terms[node.outputs[0]], result, design, is_positive, shift)
+            self._correct_bias(self.terms[node.outputs[0]], result, design, is_positive)
 
     def _columns(self, node: Node, weights: np.ndarray) -> np.ndarray | None:
         """Return the quantized data of all samples as columns, (groups, rows, columns).
@@ -315,14 +309,7 @@ class _Weights:
                 return False
         return False
 
-    def _correct_bias(
-        self,
-        term: BiasTerm,
-        result: str,
-        design: RequantizerScale | None,
-        positive: bool,
-        shift: np.ndarray | None,
-    ) -> None:
+    def _correct_bias(self, term: BiasTerm, result: str, design: RequantizerScale | None, positive: bool) -> None:
         """Set the bias term so that the mean of the sums is the one in floats (bias correction).
 
         Args:
@@ -330,18 +317,16 @@ class _Weights:
             result: name of the product's result.
             design: scales of the product's requantizer, if they were designed.
             positive: whether the term must not become smaller, so that no sum becomes negative.
-            shift: part of each sum's mean that the integers of the weights lack, (outputs,); None where unknown.
         """
         stored = self.graph.constants[term.name]
         others = tuple(k for k in range(stored.ndim) if k != term.axis)
         pairs = list(zip(self.exact.of(result), self.quantized.of(result), strict=True))[: self.learned]
         finite = all(np.isfinite(array).all() for pair in pairs for array in pair)
         each = [(exact.astype(np.float64) - given).mean(axis=others) for exact, given in pairs if finite]
-        off = np.mean(each or [np.zeros(stored.size)], axis=0)
+        off, share = _mean_error(np.array(each or [np.zeros(stored.size)]))
         rows = sum(array.size for array in self.exact.of(result)[: self.learned]) / off.size
         off = np.maximum(off, 0) if positive else off
-        known = np.zeros(off.shape) if shift is None else shift
-        target = stored.reshape(-1).astype(np.float64) + known + (off - known) * rows / (rows + PRIOR_ROWS)
+        target = stored.reshape(-1).astype(np.float64) + off * np.maximum(share, rows / (rows + PRIOR_ROWS))
         units = design.terms(target) if design else None
         if design is not None and units is not None:
             self.decisions.terms[term.name] = StoredTerm(units.reshape(stored.shape), design.unit)
@@ -354,6 +339,22 @@ class _Weights:
         if isinstance(stored, StoredTerm):
             return (stored.integers * float(stored.step)).astype(np.float32)
         return stored
+
+
+def _mean_error(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean error of each output, and the share of it that is no chance, (outputs,) each.
+
+    The share is m² / (m² + e²) of a mean m whose standard error is e: the weight with the least expected square of what
+    remains, if e is known.
+
+    Args:
+        errors: mean error of each sample, (samples, outputs).
+    """
+    mean, samples = errors.mean(axis=0), len(errors)
+    if samples < 2:
+        return mean, np.zeros(mean.shape)
+    square, chance = np.square(mean), errors.var(axis=0, ddof=1) / samples
+    return mean, np.divide(square, square + chance, out=np.zeros(mean.shape), where=square + chance > 0)
 
 
 def _stride(rows: int, samples: int) -> int:

@@ -83,7 +83,7 @@ def test_the_default_board() -> None:
 def test_an_unknown_board_is_refused_with_the_nearest() -> None:
     with pytest.raises(UserError, match="not `ecp6`") as refusal:
         find_board("ecp6")
-    assert refusal.value.problems[0].hint == "did you mean `ecp5`?"
+    assert refusal.value.problems[0].hint == "did you mean `ecp5` (LFE5U-85F)?"
 
 
 OF_A_USER = """

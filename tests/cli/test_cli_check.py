@@ -30,7 +30,7 @@ class Obstacles(Instead):
 
     def __init__(self):
         self.found: list[Problem] = []
-        super().__init__(check_hardware=lambda options: UserError(*self.found) if self.found else None)
+        super().__init__(check_hardware=lambda *_: UserError(*self.found) if self.found else None)
 
 
 @pytest.fixture

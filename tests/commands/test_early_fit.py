@@ -13,7 +13,7 @@ import pytest
 from onnx.helper import make_node
 
 from onnx import TensorProto
-from onnx_hw.commands import build_stages, early_fit
+from onnx_hw.commands import build_stages, check, early_fit
 from onnx_hw.commands.build import build
 from onnx_hw.commands.fit_boards import fit_boards
 from onnx_hw.messages.errors import ExitCode, UserError
@@ -100,3 +100,28 @@ def test_narrowest_integers_are_asked_first(
         build(asked(4000))
     assert "--bits" not in error.value.problems[0].hint
     assert len(made) == 2  # with the bits of the build, and with the narrowest
+
+
+def test_weights_that_no_chip_holds_are_refused_at_once(
+    asked: Callable[..., BuildOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No network is made, by ``check`` and by ``build``, and the bits are those of the weights."""
+    monkeypatch.setattr(early_fit, "WEIGHTS_BEYOND_DOUBT", 0.05)  # of the 5,172,096 bits of an LFE5U-85F
+    monkeypatch.setattr(early_fit, "_assumed", lambda *_: pytest.fail("a network is made"))
+    monkeypatch.setattr(check, "quantize_model", lambda *_: pytest.fail("a network is made"))
+    options = asked(1000)
+    refused = check.check_hardware(options)
+    with pytest.raises(UserError) as error:
+        build(options)
+    for each in (refused, error.value):
+        assert each is not None and each.exit_code == ExitCode.DOES_NOT_FIT
+        assert "the weights alone need 1,600,000 bits of the 207,360 in" in each.problems[0].message
+        assert each.problems[0].where == "most: `fc` 1,600,000"
+
+
+def test_weights_that_a_chip_may_hold_are_not_refused(
+    asked: Callable[..., BuildOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(early_fit, "WEIGHTS_BEYOND_DOUBT", 0.05)
+    options = asked(150)  # 240,000 bits
+    assert "even the slowest design" in str(check.check_hardware(options))

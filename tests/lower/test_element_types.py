@@ -13,6 +13,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
 from onnx_hw.commands.build import build
+from onnx_hw.commands.check import check_hardware
 from onnx_hw.commands.run import run
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
@@ -43,7 +44,7 @@ def saved(path: Path, nodes: list[onnx.NodeProto], given: int, result: int, cons
 
 def assert_works(path: Path, folder: Path, *, tolerance: float) -> None:
     """``check``, ``build`` without samples, ``run`` with samples in the model's own dtypes."""
-    assert flow.check_hardware(BuildOptions(model=path)) is None
+    assert check_hardware(BuildOptions(model=path)) is None
     build(BuildOptions(model=path, out=folder / "out", stop_after=Stage.QUANTIZE))
     samples = folder / "samples.npz"
     write_samples(samples, synthetic_frames(flow.read(path)))

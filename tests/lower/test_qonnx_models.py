@@ -7,6 +7,7 @@ import pytest
 
 from lower.test_qonnx_networks import in_double
 from onnx_hw import flow
+from onnx_hw.commands.check import check_hardware
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.model import Model
@@ -48,7 +49,7 @@ def test_golden_is_what_qonnx_computes(name: str) -> None:
         assert apart.sum() <= apart.size * 1e-4, output  # float32 falls to the other side of a tie
     ((source, array),) = given.items()
     assert_integers_are_those_of_the_reference(model, network, source, frames_of(model, array))
-    assert flow.check_hardware(BuildOptions(model=folder / "model.onnx")) is None
+    assert check_hardware(BuildOptions(model=folder / "model.onnx")) is None
 
 
 def assert_integers_are_those_of_the_reference(model: Model, network: Network, source: str, frames: np.ndarray) -> None:

@@ -11,6 +11,7 @@ import pytest
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
+from onnx_hw.commands.check import check_hardware
 from onnx_hw.ir import golden
 from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import ExitCode, UserError
@@ -153,7 +154,7 @@ def test_data_of_unknown_shape(tmp_path: Path) -> None:
     )
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
-    refusal = flow.check_hardware(BuildOptions(model=path, reading=ReadOptions(lenient=True)))
+    refusal = check_hardware(BuildOptions(model=path, reading=ReadOptions(lenient=True)))
     assert refusal is not None and "the shape of `second" in str(refusal)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw import flow
+from onnx_hw.commands.check import check_hardware
 from onnx_hw.onnx.load.check_file import check
 from onnx_hw.runtime.options import BuildOptions
 from support.backend_cases import node_cases
@@ -29,7 +29,7 @@ def survive(folder: Path, cases: Sequence) -> int:
         report = check(path)
         assert report.valid, (case.name, [str(problem) for problem in report.problems])
         if report.verdict == "accepted":
-            refusal = flow.check_hardware(BuildOptions(model=path))
+            refusal = check_hardware(BuildOptions(model=path))
             problems = refusal.problems if refusal else ()
             told = [problem for problem in problems if problem.code.startswith(ABOUT_DATA)]
             assert not told, (case.name, told)

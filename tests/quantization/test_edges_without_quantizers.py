@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lower.test_qonnx_networks import assert_golden_is_the_reference
 from onnx_hw import flow
+from onnx_hw.commands.check import check_hardware
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
@@ -49,7 +50,7 @@ def test_an_input_without_a_quantizer(tmp_path: Path, step: Fraction | None) -> 
     model, frames = flow.read(path), samples(step)
     with pytest.raises(UserError, match="--calibration"):
         flow.quantize(model)
-    assert flow.check_hardware(BuildOptions(model=path)) is None
+    assert check_hardware(BuildOptions(model=path)) is None
     made = flow.quantized(model, SampleRanges({"x": frames}))
     (entry,) = made.network.entries.values()
     assert entry.dtype == (Int(8, signed=False) if step == Fraction(1, 255) else Int(16))
@@ -111,7 +112,7 @@ def test_parts_are_completed(tmp_path: Path, build: Callable[[Qonnx], str]) -> N
     s = Qonnx(11)
     path = s.written(tmp_path / "m.onnx", SHAPE, build(s))
     model, frames = flow.read(path), samples(None, 12)
-    assert flow.check_hardware(BuildOptions(model=path)) is None
+    assert check_hardware(BuildOptions(model=path)) is None
     made = flow.quantized(model, SampleRanges({"x": frames}))
     compare(made.model, made.network, {"x": frames}, made.floats)
     (found,) = golden.run(made.network, {"x": frames}).values()

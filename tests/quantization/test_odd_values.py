@@ -11,6 +11,7 @@ import pytest
 import onnx
 from onnx import TensorProto, helper
 from onnx_hw import flow
+from onnx_hw.commands.check import check_hardware
 from onnx_hw.ir import golden
 from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import UserError
@@ -117,7 +118,7 @@ def test_parts_without_elements(tmp_path: Path, quantized: bool, empty: str) -> 
     y = sketch.through_integers(y, 2**-2, 1) if quantized else sketch.node("Conv", y, weights)
     model = loaded(tmp_path, sketch, y, {"x": [1, 2, 3, 3]})
     assert_golden_is_the_reference(model)
-    assert flow.check_hardware(BuildOptions(model=tmp_path / "m.onnx")) is None
+    assert check_hardware(BuildOptions(model=tmp_path / "m.onnx")) is None
 
 
 ATTRIBUTES = {
@@ -161,7 +162,7 @@ def test_attributes_that_are_no_numbers(
     y = sketch.node("MatMul", y, matrix(6 if operator == "Pad" else 4))
     y = sketch.through_integers(y, 2**-3, 2) if quantized else y
     model = loaded(tmp_path, sketch, y, {"x": [1, 4]})
-    flow.check_hardware(BuildOptions(model=tmp_path / "m.onnx"))
+    check_hardware(BuildOptions(model=tmp_path / "m.onnx"))
     with suppress(UserError):
         assert_golden_is_the_reference(model)
 
@@ -180,7 +181,7 @@ def test_what_is_computed_from_indices(tmp_path: Path, operator: str) -> None:
     element = TensorProto.INT32 if operator == "Cast" else TensorProto.INT64
     model = loaded(tmp_path, sketch, y, {"x": [1, 2, 3, 3]}, element)
     assert_golden_is_the_reference(model)
-    assert flow.check_hardware(BuildOptions(model=tmp_path / "m.onnx")) is None
+    assert check_hardware(BuildOptions(model=tmp_path / "m.onnx")) is None
 
 
 def test_a_model_without_inputs_is_constant(tmp_path: Path) -> None:
@@ -190,7 +191,7 @@ def test_a_model_without_inputs_is_constant(tmp_path: Path) -> None:
     model = loaded(tmp_path, sketch, y, {})
     with pytest.raises(UserError, match="must have an input"):
         flow.quantize(model, {})
-    assert "must have an input" in str(flow.check_hardware(BuildOptions(model=tmp_path / "m.onnx")))
+    assert "must have an input" in str(check_hardware(BuildOptions(model=tmp_path / "m.onnx")))
 
 
 @pytest.mark.parametrize("axes", [63, 64])
@@ -199,7 +200,7 @@ def test_more_axes_than_samples_can_have(tmp_path: Path, axes: int) -> None:
     row = sketch.node("Reshape", "x", sketch.constant(np.array([1, 4])))
     y = sketch.node("MatMul", row, sketch.constant(np.eye(4, dtype=np.float32)))
     loaded(tmp_path, sketch, y, {"x": [*(1,) * (axes - 1), 4]})
-    found = flow.check_hardware(BuildOptions(model=tmp_path / "m.onnx"))
+    found = check_hardware(BuildOptions(model=tmp_path / "m.onnx"))
     assert found is None if axes < 64 else "at most 63 axes, not 64" in str(found)
 
 
@@ -219,7 +220,7 @@ def test_what_has_no_known_shape_is_told(tmp_path: Path, product: str) -> None:
         image = sketch.node("Reshape", some, sketch.constant(np.array([1, 2, -1, 1])))
         y = sketch.node(product, image, weights)
     loaded(tmp_path, sketch, y, {"x": [1, 2, 3, 3]})
-    found = flow.check_hardware(BuildOptions(model=tmp_path / "m.onnx"))
+    found = check_hardware(BuildOptions(model=tmp_path / "m.onnx"))
     if product == "ReduceSum":
         assert found is None
     else:

@@ -261,7 +261,7 @@ def test_weights_make_up_for_what_the_data_lacks(seed: int) -> None:
 
 
 def test_few_samples_that_hardly_vary_keep_the_mean(tmp_path: Path) -> None:
-    """The share of the weights in the error of the mean is known, however few samples there are."""
+    """Their mean errors are the same in every sample, so that few samples suffice."""
     off = []
     for seed in range(6):
         random, s = np.random.default_rng(seed), Sketch()

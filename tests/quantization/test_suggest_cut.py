@@ -16,7 +16,7 @@ import onnx_hw
 from onnx import numpy_helper
 from onnx_hw.cli.check import check as check_command
 from onnx_hw.cli.option_groups import complete_tensors
-from onnx_hw.flow import check_hardware
+from onnx_hw.commands.check import check_hardware
 from onnx_hw.messages.errors import UserError
 from onnx_hw.report.read import options_of, read_report
 from onnx_hw.runtime.options import BuildOptions, ReadOptions

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.commands.check import check_hardware
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design, FifoSize, pins_of
 from onnx_hw.ir.network import Network
@@ -321,15 +321,15 @@ def test_a_given_folding_keeps_what_was_asked_for() -> None:
 def test_a_network_that_fills_the_block_rams() -> None:
     """Nine tenths of them for its weights alone."""
     options = BuildOptions(model=model("tinymaix_vww96_mobilenetv1_int8") / "model.onnx")
-    assert flow.check_hardware(options) is None
-    refusal = flow.check_hardware(options.but(multipliers=20))
+    assert check_hardware(options) is None
+    refusal = check_hardware(options.but(multipliers=20))
     assert refusal is not None
     (advice,) = re.findall(r"`--multipliers (\d+)` fits: \1 lanes", str(refusal))
-    assert flow.check_hardware(options.but(multipliers=int(advice))) is None
-    refusal = flow.check_hardware(options.but(multipliers=40, fps=1500.0))
+    assert check_hardware(options.but(multipliers=int(advice))) is None
+    refusal = check_hardware(options.but(multipliers=40, fps=1500.0))
     assert refusal is not None
     (rate,) = re.findall(r"`--fps (\d+)` fits: \d+ lanes", str(refusal))
-    assert flow.check_hardware(options.but(multipliers=40, fps=float(rate))) is None
+    assert check_hardware(options.but(multipliers=40, fps=float(rate))) is None
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------

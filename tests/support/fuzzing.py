@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onnx
 from onnx_hw import flow
+from onnx_hw.commands.check import check_hardware
 from onnx_hw.commands.run import run
 from onnx_hw.lower.layout.stream_layout import elements_of
 from onnx_hw.messages.errors import UserError
@@ -58,7 +59,7 @@ def _came(model: onnx.ModelProto, folder: Path) -> tuple[str, str]:
         path.write_bytes(model.SerializeToString())
         if check(path, lenient=True).verdict != "refused":
             stage = "check"
-            refusal = flow.check_hardware(BuildOptions(model=path, reading=LENIENT))
+            refusal = check_hardware(BuildOptions(model=path, reading=LENIENT))
             stage, fault = "run", _run(path, folder, refusal)
     except UserError as error:
         fault = f"a UserError of a verdict: {error.problems[0].code}"

@@ -35,7 +35,7 @@ class CheckResult:
         """Return the result with what prevents hardware; what is in the report already is there once, with all hints.
 
         Args:
-            error: result of ``flow.check_hardware``.
+            error: result of ``commands.check.check_hardware``.
         """
         obstacles = () if error is None else error.problems
         known = [(problem.code, problem.where) for problem in self.report.problems]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class CheckReport:
         notes: facts worth knowing.
         summary: ``producer``, ``ir_version``, ``opsets``, ``inputs``, ``outputs``, ``nodes`` (number by operator),
             ``parameters`` (elements of all constants); empty when the file is not valid.
+        model: the model, cut and with its states; None when the file is refused. It is not part of the JSON.
     """
 
     path: str
@@ -43,6 +44,7 @@ class CheckReport:
     warnings: tuple[Problem, ...]
     notes: tuple[str, ...]
     summary: Mapping[str, Any]
+    model: Model | None = field(default=None, repr=False, compare=False)
 
     @property
     def verdict(self) -> str:
@@ -58,7 +60,9 @@ class CheckReport:
 
     def to_json(self) -> dict[str, Any]:
         """Convert the report to plain lists and dictionaries."""
-        return {"verdict": self.verdict, **asdict(self)}
+        stored = asdict(replace(self, model=None))
+        del stored["model"]
+        return {"verdict": self.verdict, **stored}
 
 
 def check(
@@ -100,6 +104,7 @@ def check(
         warnings=tuple(findings.warnings),
         notes=tuple(findings.notes),
         summary=_summary(model) if valid and model is not None else {},
+        model=model if valid else None,
     )
 
 

@@ -28,7 +28,7 @@ from onnx_hw.onnx.load.pair_states import pair_states
 from onnx_hw.onnx.load.stream_model import stream_model
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.external_data import SideFiles
-from onnx_hw.onnx.parse.parse import parse_file
+from onnx_hw.onnx.parse.parse import parse_large_file
 from onnx_hw.onnx.parse.source_model import SourceModel
 from onnx_hw.onnx.parse.toposort import sort_model
 from onnx_hw.onnx.parse.translate import Translator
@@ -75,14 +75,15 @@ def examine(path: Path, findings: Findings) -> Model | None:
     Raises:
         UserError: stage ``parse``; the file holds no messages to examine.
     """
-    message = parse_file(path)
+    parsed = parse_large_file(path)
+    message = parsed.message
     files = SideFiles(path.parent)
     check_ir_version(message, findings)
     check_header(message, findings, files)
     if not message.HasField("graph") or not check_length(message.graph, findings):
         return None
-    source = Translator(findings, files, message.ir_version).model(message)
-    del message
+    source = Translator(findings, files, message.ir_version, parsed.raw_data).model(message)
+    del message, parsed
     _check_source(source, findings)
     if findings.refusals:
         return None

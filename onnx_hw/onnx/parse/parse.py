@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +14,46 @@ from google.protobuf.message import DecodeError
 
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.near_paths import hint_for_missing_file
+from onnx_hw.onnx.parse.large_data import NotSplit, SplitFile, split_file
 from onnx_hw.onnx.parse.protobuf_schema import ModelProto
 
 #: protobuf's own limit; larger weights belong in external data.
 MAX_BYTES = (1 << 31) - 1
 
 
+@dataclass(frozen=True)
+class ParsedFile:
+    """Content of an ONNX file.
+
+    Attributes:
+        message: the ``ModelProto``.
+        raw_data: raw data that are kept apart from the message, by the position of the initializer in the graph.
+    """
+
+    message: Any
+    raw_data: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+
+
 def parse_file(path: Path) -> Any:
-    """Parse the ``ModelProto`` message in a file.
+    """Parse the whole ``ModelProto`` message in a file.
 
     Raises:
         UserError: stage ``parse``; the file is missing, unreadable, not a regular file, or not an ONNX model.
     """
-    data, name = _content(path), str(path)
+    return _parse(_content(path).message, str(path))
+
+
+def parse_large_file(path: Path) -> ParsedFile:
+    """Parse the ``ModelProto`` message in a file; the large data of its constants are kept apart (``large_data``).
+
+    Raises:
+        UserError: as ``parse_file``.
+    """
+    content = _content(path, split=True)
+    return ParsedFile(_parse(content.message, str(path)), content.raw_data)
+
+
+def _parse(data: bytes, name: str) -> Any:
     _refuse_what_is_no_model(data, name)
     message = ModelProto()
     try:
@@ -39,7 +69,8 @@ def parse_file(path: Path) -> Any:
     return message
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, *, split: bool = False) -> SplitFile:
+    """Return the content of a file, with its large data kept apart if it is to be ``split`` and is a plain message."""
     try:
         # O_NONBLOCK: a named pipe must not keep us waiting before we know that it is not a regular file.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -55,7 +86,11 @@ def _content(path: Path) -> bytes:
         _refuse_other_than_file(os.fstat(handle), path)
         with os.fdopen(handle, "rb", closefd=False) as file:
             size = os.fstat(handle).st_size  # read(n) takes n bytes at once, however short the file is
-            return file.read(min(size, MAX_BYTES) + 1)
+            if split:
+                with suppress(NotSplit):
+                    return split_file(file, size)
+                file.seek(0)
+            return SplitFile(file.read(min(size, MAX_BYTES) + 1), {})
     except OSError as error:
         raise _refusal("unreadable-file", f"the model file must be readable ({error.strerror})", str(path)) from None
     finally:

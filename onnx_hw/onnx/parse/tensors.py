@@ -17,8 +17,10 @@ _DATA_FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double
 _EXTERNAL = 1
 
 
-def read_tensor(message: Any, where: str, findings: Findings, files: SideFiles) -> OnnxTensor | None:
-    """Decode a ``TensorProto``; None after reporting what is wrong with it.
+def read_tensor(
+    message: Any, where: str, findings: Findings, files: SideFiles, raw_data: bytes | None = None
+) -> OnnxTensor | None:
+    """Decode a ``TensorProto``; None after reporting what is wrong with it. ``raw_data`` may be kept apart from it.
 
     The array is read-only where it views the file's own bytes, row-major, of ``ElementType.dtype``.
     """
@@ -28,6 +30,8 @@ def read_tensor(message: Any, where: str, findings: Findings, files: SideFiles) 
     if message.HasField("segment"):
         findings.must("tensor-segment", "a tensor must be stored whole, not in segments", where, "save the model again")
     filled = [name for name in _DATA_FIELDS if len(getattr(message, name))]
+    if raw_data is not None:
+        filled.append("raw_data")
     if message.data_location not in (0, _EXTERNAL):
         findings.must("tensor-location", f"data_location must be 0 or 1, not {message.data_location}", where)
     external = message.data_location == _EXTERNAL
@@ -39,7 +43,8 @@ def read_tensor(message: Any, where: str, findings: Findings, files: SideFiles) 
         findings.should("external-dead", "external_data is ignored, because data_location does not say EXTERNAL", where)
     if element is None or count is None or findings.refusals > before:
         return None
-    array = _array(message, element, count, filled[0] if filled else "", where, findings, files)
+    data = message.raw_data if raw_data is None else raw_data
+    array = _array(message, data, element, count, filled[0] if filled else "", where, findings, files)
     if array is None or findings.refusals > before:
         return None
     try:
@@ -76,7 +81,14 @@ def _shown(dims: Any) -> str:
 
 
 def _array(
-    message: Any, element: ElementType, count: int, filled: str, where: str, findings: Findings, files: SideFiles
+    message: Any,
+    raw_data: bytes,
+    element: ElementType,
+    count: int,
+    filled: str,
+    where: str,
+    findings: Findings,
+    files: SideFiles,
 ) -> np.ndarray | None:
     """Decode the flat array of values."""
     if message.data_location == _EXTERNAL:
@@ -92,7 +104,7 @@ def _array(
         if element.name == "string":
             findings.must("tensor-field", "strings must be in string_data, not raw_data", where)
             return None
-        return _raw(message.raw_data, element, count, where, findings)
+        return _raw(raw_data, element, count, where, findings)
     if filled != element.typed_field:
         findings.must(
             "tensor-field", f"{element.name} must be in {element.typed_field} or raw_data, not {filled}", where

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,12 +24,19 @@ from onnx_hw.onnx.parse.strings import decode_remark, decode_text
 from onnx_hw.onnx.parse.tensors import read_tensor
 from onnx_hw.onnx.parse.value_types import read_type, read_value
 
+MAIN_GRAPH = "graph"
+"""Place of the model's own graph, whose initializers may be kept apart; those of subgraphs are not."""
+
 
 class Translator:
     """Reader of one model's messages; whatever is wrong goes to ``findings``."""
 
-    def __init__(self, findings: Findings, files: SideFiles, ir_version: int):
+    def __init__(
+        self, findings: Findings, files: SideFiles, ir_version: int, raw_data: Mapping[int, bytes] | None = None
+    ):
+        """Prepare the reading; ``raw_data`` holds what is kept apart of the graph's initializers, by position."""
         self.findings = findings
+        self.raw_data = raw_data or {}
         self.files = files
         readers = {
             "tensor": lambda message, where: read_tensor(message, where, findings, files),
@@ -43,7 +50,7 @@ class Translator:
         return SourceModel(
             ir_version=message.ir_version,
             opsets=read_opsets(message.opset_import, message.ir_version, "opset_import", self.findings),
-            graph=self.graph(message.graph, "graph"),
+            graph=self.graph(message.graph, MAIN_GRAPH),
             functions=tuple(
                 self.function(function, index, message.ir_version) for index, function in enumerate(message.functions)
             ),
@@ -70,9 +77,9 @@ class Translator:
         constants = []
         for index, message in enumerate(graph.initializer):
             name, entry_where = self.name(message.name, f"{where}.initializer[{index}]")
-            constants.append(
-                SourceConstant(name, read_tensor(message, entry_where, self.findings, self.files), entry_where)
-            )
+            raw_data = self.raw_data.get(index) if where == MAIN_GRAPH else None
+            tensor = read_tensor(message, entry_where, self.findings, self.files, raw_data)
+            constants.append(SourceConstant(name, tensor, entry_where))
         for index, message in enumerate(graph.sparse_initializer):
             name, entry_where = self.name(message.values.name, f"{where}.sparse_initializer[{index}]")
             constants.append(

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
 from onnx_hw.commands.build import build
+from onnx_hw.commands.check import check_hardware
 from onnx_hw.commands.run import run
 from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
@@ -97,7 +98,7 @@ def test_every_frame_has_a_label(tmp_path: Path) -> None:
     path, samples = labelled(tmp_path, 2)
     with pytest.raises(UserError, match="6, not 2"):
         build(BuildOptions(model=path, out=tmp_path / "out", inputs=samples, stop_after=Stage.READ))
-    assert flow.check_hardware(BuildOptions(model=path)) is None
+    assert check_hardware(BuildOptions(model=path)) is None
 
 
 @pytest.mark.slow

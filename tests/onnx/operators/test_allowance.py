@@ -12,6 +12,7 @@ import pytest
 
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
+from onnx_hw.commands.check import check_hardware
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.evaluate.fold_constants import FOLDED_BYTES_LIMIT, fold
@@ -119,7 +120,7 @@ def test_a_verdict_costs_little(tmp_path: Path, name: str) -> None:
     """Nothing is computed, be it refused or not."""
     path = saved(tmp_path, name)
     with bounded(1 << 29):
-        flow.check_hardware(BuildOptions(model=path, reading=LENIENT))
+        check_hardware(BuildOptions(model=path, reading=LENIENT))
 
 
 def test_constants_that_double_are_not_folded_for_ever(tmp_path: Path) -> None:
@@ -177,7 +178,7 @@ def test_tensors_too_large_for_a_stream_are_named(tmp_path: Path) -> None:
         make_node("GlobalMaxPool", ["big"], ["y"]),
     ]
     content = model(nodes, inputs=[value("x", IMAGE)], outputs=[value("y", None)], constants=[weights])
-    refusal = flow.check_hardware(BuildOptions(model=write(tmp_path, content), reading=LENIENT))
+    refusal = check_hardware(BuildOptions(model=write(tmp_path, content), reading=LENIENT))
     assert refusal is not None
     assert {problem.code for problem in refusal.problems} == {"tensor-too-large"}
     assert "big" in refusal.problems[0].message and "widens" in refusal.problems[0].where
