@@ -23,7 +23,7 @@ class Product:
     """A node.
 
     Attributes:
-        inputs: the data first.
+        inputs: the data first; None for one that is left out.
         results: how many.
     """
 
@@ -40,7 +40,7 @@ class Product:
             self.op_type,
             self.domain,
             1 if self.domain else NEWEST,
-            tuple(f"x{k}" for k in range(len(self.inputs))),
+            tuple("" if array is None else f"x{k}" for k, array in enumerate(self.inputs)),
             tuple(f"y{k}" for k in range(self.results)),
             {name: tuple(value) if isinstance(value, list) else value for name, value in self.attributes.items()},
         )
@@ -189,6 +189,14 @@ def recurrent(op_type: str, gates: int, results: int) -> Callable[[Draw], Produc
     return drawn
 
 
+def dynamic_lstm(draw: Draw) -> Product:
+    times, features, hidden = draw.size(), draw.size(), draw.size()
+    weights = draw.integers(1, features, 4 * hidden), draw.integers(1, hidden, 4 * hidden)
+    scales = [np.ones(1, np.float32), np.zeros(1, weights[0].dtype)] * 2
+    data, left_out = draw.real(times, 1, features), list[Any]([None] * 5)
+    return Product("DynamicQuantizeLSTM", MICROSOFT, [data, *weights, *left_out, *scales], {"hidden_size": hidden}, 3)
+
+
 def attention(draw: Draw) -> Product:
     heads, queries, keys, size = draw.size(2), draw.size(), draw.size(), draw.size()
     q, k, v = (draw.real(1, heads, length, size) for length in (queries, keys, keys))
@@ -258,6 +266,7 @@ PRODUCTS: dict[tuple[str, str], Callable[[Draw], Product]] = {
     ("", "RNN"): recurrent("RNN", 1, 2),
     ("", "GRU"): recurrent("GRU", 3, 2),
     ("", "LSTM"): recurrent("LSTM", 4, 3),
+    (MICROSOFT, "DynamicQuantizeLSTM"): dynamic_lstm,
     ("", "Attention"): attention,
     ("", "LinearAttention"): linear_attention,
     ("", "CausalConvWithState"): causal_conv,

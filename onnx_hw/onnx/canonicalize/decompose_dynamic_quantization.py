@@ -29,6 +29,9 @@ MATMUL = "MatMul", 13
 CONV = "Conv", 11
 """Products of real numbers, and the opset whose definition they have."""
 
+LSTM_VERSION = 14
+"""Opset of an LSTM."""
+
 MICROSOFT = "com.microsoft"
 
 
@@ -277,6 +280,38 @@ class _DynamicRewriter:
         data, weights, scale, zero, bias = (*node.inputs, "", "")[:5]
         return self._with_bias(node, data, weights, scale, zero, bias)
 
+    def lstm_of_floats(self, node: Node) -> bool:
+        names = (*node.inputs[3:8], *[""] * 5)[:5]
+        weights = node.inputs[1:3], node.inputs[8::2], node.inputs[9::2]
+        if not all(name in self.constants for of in weights for name in of):
+            return False
+        real = [self._lstm_weights(*of) for of in zip(*weights, strict=True)]
+        inputs = (node.inputs[0], *real, *names)
+        self.nodes.append(replace(node, op_type="LSTM", domain="", version=LSTM_VERSION, inputs=inputs))
+        return True
+
+    def _lstm_weights(self, name: str, scale: str, zero: str) -> str:
+        """Add weights of real numbers (directions, gates, columns) of integers (directions, columns, gates)."""
+        stored = self.constants[name]
+        directions, columns, gates = stored.shape
+        rows = self.added.constant(
+            f"{name}/rows",
+            np.ascontiguousarray(stored.swapaxes(1, 2)).reshape(-1, columns),
+            self.added.values[name].element_type,
+        )
+        each = [
+            self.added.constant(
+                f"{of}/rows",
+                np.broadcast_to(self.constants[of].reshape(directions, -1), (directions, gates)).reshape(-1),
+                self.added.values[of].element_type,
+            )
+            for of in (scale, zero)
+        ]
+        shape = self.added.constant(f"{name}/shape", np.array((directions, gates, columns), dtype=np.int64), "int64")
+        return self._add(
+            "Reshape", (self._dequantized(rows, each[0], each[1], 0), shape), self.added.name(f"{name}/real")
+        )
+
     def _with_bias(self, node: Node, data: str, weights: str, scale: str, zero: str, bias: str) -> bool:
         if not all(name in self.constants for name in (weights, scale, *((zero,) if zero else ()))):
             return False
@@ -340,6 +375,12 @@ def _matmul_to_floats(rewriter: _DynamicRewriter, node: Node) -> bool:
 def _matmul_of_floats(rewriter: _DynamicRewriter, node: Node) -> bool:
     """Decompose a DynamicQuantizeMatMul."""
     return rewriter.product_of_floats(node)
+
+
+@form(MICROSOFT, "DynamicQuantizeLSTM", "as LSTM; the scales of its data and states are frozen by samples")
+def _lstm_of_floats(rewriter: _DynamicRewriter, node: Node) -> bool:
+    """Decompose a DynamicQuantizeLSTM."""
+    return rewriter.lstm_of_floats(node)
 
 
 form("", "DequantizeLinear")(_DynamicRewriter.dequantizer)

@@ -5,7 +5,7 @@ The input's share of all steps is a single matrix product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -155,6 +155,9 @@ class Recurrence:
         return x if self.clip is None else np.clip(x, -self.clip, self.clip)
 
 
+Product = Callable[[Array, int], Array]
+"""Product of data and the weights of a direction, whose number follows."""
+
 Step = Callable[[Array, tuple[Array, ...], int], tuple[Array, ...]]
 
 
@@ -242,7 +245,7 @@ def RNN(
         (f,) = how.functions[number]
         return (f(how.bounded(share + states[0] @ r[number].T)),)
 
-    return run_through(how, x, input_shares(w, b), step, [initial_h], hidden, sequence_lens)
+    return run_through(how, x, input_shares(_product(w), b), step, [initial_h], hidden, sequence_lens)
 
 
 earlier(RNN, since=7, without=("layout",))
@@ -278,7 +281,7 @@ def GRU(
         fresh = g(how.bounded(share[:, 2 * n :] + pulled))
         return ((1 - z) * fresh + z * h,)
 
-    return run_through(how, x, input_shares(w, inner), step, [initial_h], n, sequence_lens)
+    return run_through(how, x, input_shares(_product(w), inner), step, [initial_h], n, sequence_lens)
 
 
 earlier(GRU, since=7, without=("layout",))
@@ -299,13 +302,49 @@ def LSTM(
     **attributes: Any,
 ) -> tuple[Array, ...]:
     """Compute gates in the order i, o, f, c; ``p`` are peephole weights of i, o, f; ``input_forget``: f is 1 - i."""
-    n = r.shape[-1]
-    how = Recurrence.of(DEFAULT_ACTIVATIONS["LSTM"], n, **attributes)
-    peepholes = np.zeros((w.shape[0], 3 * n), x.dtype) if p is None else p
+    return run_lstm(
+        x,
+        input_shares(_product(w), b),
+        _product(r),
+        r.shape[-1],
+        p,
+        (initial_h, initial_c),
+        sequence_lens,
+        input_forget,
+        attributes,
+    )
+
+
+earlier(LSTM, since=7, without=("layout",))
+
+
+def run_lstm(
+    x: Array,
+    shares: Callable[[Array, int], Array],
+    of_state: Product,
+    hidden: int,
+    p: Array | None,
+    starts: tuple[Array | None, Array | None],
+    lengths: Array | None,
+    input_forget: int,
+    attributes: Mapping[str, Any],
+) -> tuple[Array, ...]:
+    """Compute all steps of an LSTM.
+
+    Args:
+        shares: the input's contribution to the gates for all times of a direction.
+        of_state: product of a state and the weights of a direction.
+        p: peephole weights.
+        starts: initial h and c.
+        lengths: (batch,) valid time steps of each sample.
+        attributes: attributes that RNN, GRU and LSTM share.
+    """
+    how = Recurrence.of(DEFAULT_ACTIVATIONS["LSTM"], hidden, **attributes)
+    peepholes = np.zeros((len(how.functions), 3 * hidden), x.dtype) if p is None else p
 
     def step(share: Array, states: tuple[Array, ...], number: int) -> tuple[Array, ...]:
         (h, c), (f, g, last) = states, how.functions[number]
-        gates = share + h @ r[number].T
+        gates = share + of_state(h, number)
         enter, leave, keep, new = np.split(gates, 4, axis=1)
         peek_in, peek_out, peek_keep = np.split(peepholes[number], 3)
         entering = f(how.bounded(enter + peek_in * c))
@@ -314,17 +353,18 @@ def LSTM(
         leaving = f(how.bounded(leave + peek_out * cell))
         return leaving * last(cell), cell
 
-    return run_through(how, x, input_shares(w, b), step, [initial_h, initial_c], n, sequence_lens)
+    return run_through(how, x, shares, step, starts, hidden, lengths)
 
 
-earlier(LSTM, since=7, without=("layout",))
+def _product(weights: Array) -> Product:
+    return lambda x, number: x @ weights[number].T
 
 
-def input_shares(w: Array, b: Array | None) -> Callable[[Array, int], Array]:
+def input_shares(product: Product, b: Array | None) -> Callable[[Array, int], Array]:
     """Compute the input's share in the gates, with both biases: (time, batch, features) -> (time, batch, gates)."""
 
     def shares(x: Array, number: int) -> Array:
-        share = x @ w[number].T
+        share = product(x, number)
         return share if b is None else share + sum(np.split(b[number], 2))
 
     return shares

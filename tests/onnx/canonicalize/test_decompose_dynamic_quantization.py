@@ -20,8 +20,9 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage
-from support.onnx_oracle import by_onnxruntime, write
+from support.onnx_oracle import assert_circuit_agrees, by_onnxruntime, write
 from support.qdq_models import Sketch
+from support.recurrent_models import RecurrentNode
 
 
 def floats(tmp_path: Path, seed: int) -> tuple[Path, list[int]]:
@@ -134,3 +135,33 @@ def test_products_of_integers_of_fixed_scales_are_exact(tmp_path: Path, form: st
     for name, wanted in by_onnxruntime(path, frames).items():
         found = golden.run(network, frames)[name]
         assert found.dtype == wanted.dtype and np.allclose(found, wanted, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_an_lstm_with_weights_of_8_bits(tmp_path: Path, per_channel: bool, direction: str) -> None:
+    """64 steps as quantize_dynamic writes them: against the same weights in floats, and the circuit against golden."""
+    node = RecurrentNode("LSTM", 64, 6, 8, direction)
+    plain, path = node.write(tmp_path), tmp_path / "dynamic.onnx"
+    quantize_dynamic(plain, path, per_channel=per_channel, reduce_range=True)
+    model = flow.read(path)
+    assert [each.op_type for each in model.frame.model.graph.nodes].count("DynamicQuantizeLSTM") == 1
+    random = np.random.default_rng(3)
+    samples, frames = (
+        {"x": random.normal(size=(count, node.steps, 1, node.features)).astype(np.float32)} for count in (8, 3)
+    )
+    network = flow.quantize(model, samples)
+    found = golden.run(network, frames)
+    for name, wanted in by_onnxruntime(path, frames).items():
+        assert ((found[name] - wanted) ** 2).sum() < 1e-3 * (wanted**2).sum()
+    with pytest.raises(UserError, match="scales-of-samples"):
+        flow.quantize(model)
+
+
+def test_the_circuit_of_an_lstm_with_weights_of_8_bits(tmp_path: Path) -> None:
+    node, path = RecurrentNode("LSTM", 3, 2, 2), tmp_path / "dynamic.onnx"
+    quantize_dynamic(node.write(tmp_path), path, reduce_range=True)
+    samples = {"x": np.random.default_rng(3).normal(size=(8, 3, 1, 2)).astype(np.float32)}
+    network = flow.quantize(flow.read(path), samples)
+    assert len(network.loops) == 1
+    assert_circuit_agrees(network)

@@ -101,6 +101,28 @@ def test_integer_matmuls_to_float():
     assert_agrees("DynamicQuantizeMatMul", [floats(3, 6), b[0], b[1], b[2], floats(4)], **call)
 
 
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_dynamic_quantize_lstm(direction, per_channel):
+    """Weights of 7 bits, as above; peepholes, a clip, initial states, and scales for each gate's channel."""
+    count, features, hidden = 2 if direction == "bidirectional" else 1, 5, 6
+    shape = (count, 4 * hidden) if per_channel else (count,)
+
+    def weights(rows):
+        return RANDOM.integers(-60, 61, (count, rows, 4 * hidden)).astype(np.int8)
+
+    def scales():
+        return [RANDOM.uniform(0.005, 0.02, shape).astype(np.float32), np.zeros(shape, np.int8)]
+
+    data = [floats(9, 1, features), weights(features), weights(hidden), floats(count, 8 * hidden)]
+    states = [floats(count, 1, hidden), floats(count, 1, hidden)]
+    call = {"version": 1, "domain": "com.microsoft", "outputs": 3, "direction": direction, "hidden_size": hidden}
+    for rest in ([None] * 4, [None, *states, floats(count, 3 * hidden)]):
+        inputs = [*data, *rest, *scales(), *scales()]
+        assert_agrees("DynamicQuantizeLSTM", inputs, atol=1e-5, **call)
+    assert_agrees("DynamicQuantizeLSTM", inputs, atol=1e-5, clip=0.5, **call)
+
+
 @pytest.mark.parametrize(
     ("activation", "parameters"),
     [("Relu", None), ("Tanh", None), ("LeakyRelu", [0.2]), ("Clip", [-0.5, 0.5]), ("HardSigmoid", [0.3, 0.4])],
