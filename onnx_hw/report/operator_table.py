@@ -16,6 +16,7 @@ from onnx_hw.onnx.canonicalize import (
     decompose_fused,
 )
 from onnx_hw.onnx.canonicalize.decompose_fused import DOMAIN
+from onnx_hw.onnx.evaluate import unroll_control_flow
 from onnx_hw.onnx.operators import operators
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
 from onnx_hw.onnx.operators.qonnx import CHANNELS_LAST
@@ -45,7 +46,7 @@ def operator_table() -> str:
 
 def _decomposed() -> dict[tuple[str, str], str]:
     """Return the meanings of operators that are replaced by others before lowering, by domain and name."""
-    parts = (compositions, decompose_classical, decompose_dynamic_quantization, decompose_fused)
+    parts = (compositions, decompose_classical, decompose_dynamic_quantization, decompose_fused, unroll_control_flow)
     meanings = {operator: meaning for part in parts for operator, meaning in part.MEANINGS.items()}
     meanings[DOMAIN, "MatMulNBits"] = "as MatMul with constant weights"
     for row in operators():

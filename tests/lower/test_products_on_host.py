@@ -18,6 +18,7 @@ from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
 from onnx_hw.onnx.evaluate.infer_shapes import infer
+from onnx_hw.onnx.evaluate.unroll_control_flow import NODE_LIMIT
 from onnx_hw.onnx.graph.model import Model as OnnxModel
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.load.read import read
@@ -129,7 +130,7 @@ def in_hardware(model, folder):
 
 
 def test_a_product_in_a_subgraph_is_refused(tmp_path):
-    """A Scan, which no pass unrolls, over rows that a matrix multiplies."""
+    """A Scan, too long to be unrolled, over rows that a matrix multiplies."""
     weights = numpy_helper.from_array(np.ones((3, 3), np.float32), "w")
     body = helper.make_graph(
         [helper.make_node("MatMul", ["row", "w"], ["made"])],
@@ -138,7 +139,7 @@ def test_a_product_in_a_subgraph_is_refused(tmp_path):
         [helper.make_tensor_value_info("made", FLOAT, [3])],
         [weights],
     )
-    rows = np.ones((2, 3), np.float32)
+    rows = np.ones((NODE_LIMIT + 1, 3), np.float32)
     for around in (Sketched.with_hardware_behind, Sketched.with_hardware_before):
         model = Sketched(Product("Scan", "", [rows], {"body": body, "num_scan_inputs": 1}), constant=True)
         with pytest.raises(UserError) as caught:

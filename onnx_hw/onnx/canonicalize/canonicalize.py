@@ -16,6 +16,7 @@ from onnx_hw.onnx.canonicalize.decompose_classical import decompose_classical
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import decompose_dynamic_quantization
 from onnx_hw.onnx.canonicalize.decompose_fused import decompose_fused_operators
 from onnx_hw.onnx.canonicalize.decompose_qoperators import decompose_qoperators
+from onnx_hw.onnx.canonicalize.fold_repeated_steps import fold_repeated_steps
 from onnx_hw.onnx.canonicalize.integer_valued_weights import recover_integer_weights
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
 from onnx_hw.onnx.evaluate.fold_constants import drop_unneeded, fold
@@ -44,7 +45,10 @@ def canonicalize(model: Model) -> Model:
     products = decompose_classical(decompose_channels_last(model))
     plain = decompose_dynamic_quantization(merge_weight_blocks(products))
     apart = decompose_qoperators(decompose_fused_operators(plain))
-    model = compose(_folded(apart), _folded)
+    model = _folded(apart)
+    while (folded := fold_repeated_steps(model)) is not model:
+        model = _folded(folded)
+    model = compose(model, _folded)
     if is_quantized(model):
         model = drop_unneeded(recover_integer_weights(model))
     check_sizes(model.graph)

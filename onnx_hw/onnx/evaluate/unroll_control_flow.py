@@ -1,4 +1,4 @@
-"""Unrolling of control flow: an If with a known condition becomes its branch, a Loop the copies of its body.
+"""Unrolling of control flow: an If with a known condition becomes its branch, a Loop or Scan the copies of its body.
 
 Known is what shape inference computes; so a loop over the length of an axis is unrolled as well.
 """
@@ -22,11 +22,14 @@ NODE_LIMIT = 30_000
 #: Number of iterations for which a loop that ends by its condition is tried.
 TRIAL_LIMIT = 1000
 
+SCAN_VERSION = 9
+"""Opset from which on a Scan has no axis of samples."""
+
 Types = Mapping[str, TensorType]
 
 
 def unroll(model: Model) -> Model:
-    """Replace those If and Loop nodes of which it is known how they will run, nested ones included.
+    """Replace those If, Loop and Scan nodes of which it is known how they will run, nested ones included.
 
     A loop that would make the graph too large stays.
     """
@@ -170,6 +173,40 @@ def _iterations(node: Node, types: Types, copier: Copier) -> list[Node] | None:
     return [*nodes, *_name_results(node, node.outputs[: len(carried)], carried)]
 
 
+def _scanned(node: Node, types: Types, copier: Copier) -> list[Node] | None:
+    """Repeat the body of a Scan for every slice of its data; None when their number is not known."""
+    body: Graph = node.attributes["body"]
+    count = node.attributes["num_scan_inputs"]
+    carried, data = list(node.inputs[:-count]), node.inputs[-count:]
+    known = [types.get(name) for name in data]
+    axes = node.attributes.get("scan_input_axes") or (0,) * count
+    lengths = {None if of is None else of.shape[axis] for of, axis in zip(known, axes, strict=True)}
+    steps = lengths.pop()
+    if node.version < SCAN_VERSION or steps is None or lengths or not 0 < steps * max(len(body.nodes), 1) <= NODE_LIMIT:
+        return None
+    backward = node.attributes.get("scan_input_directions") or (0,) * count
+    results = node.outputs[len(carried) :]
+    nodes: list[Node] = []
+    scans: list[list[str]] = [[] for _ in results]
+    for k in range(steps):
+        prefix = f"{node.label}/{k}"
+        slices = []
+        for name, axis, turned in zip(data, axes, backward, strict=True):
+            place = copier.constant(f"{prefix}/index", np.array(steps - 1 - k if turned else k, np.int64))
+            slices.append(copier.fresh(f"{prefix}/{name}"))
+            nodes.append(_node(node, "Gather", (name, place), slices[-1], axis=axis))
+        copied, made = copier.copy(body, prefix, [*carried, *slices])
+        nodes.extend(copied)
+        carried = made[: len(carried)]
+        for scan, name in zip(scans, made[len(carried) :], strict=False):
+            scan.append(name)
+    output_axes = node.attributes.get("scan_output_axes") or (0,) * len(results)
+    output_backward = node.attributes.get("scan_output_directions") or (0,) * len(results)
+    for output, scan, axis, turned in zip(results, scans, output_axes, output_backward, strict=True):
+        nodes.extend(_stack(node, output, scan[::-1] if turned else scan, copier, axis) if output else ())
+    return [*nodes, *_name_results(node, node.outputs[: len(carried)], carried)]
+
+
 def _plan(body: Graph, types: Types, carried: Sequence[str], trips: int | None, going: np.ndarray | None) -> int | None:
     """Return the number of iterations of a loop; None when it is not known, or too large to unroll the loop."""
     if going is not None and not bool(going.reshape(())):
@@ -213,16 +250,16 @@ def _valueless(tensor_type: TensorType) -> TensorType:
     return TensorType(tensor_type.dtype, tensor_type.shape)
 
 
-def _stack(node: Node, output: str, parts: Sequence[str], copier: Copier) -> Iterator[Node]:
-    """Make the nodes that put the values of all iterations on a new first axis."""
+def _stack(node: Node, output: str, parts: Sequence[str], copier: Copier, axis: int = 0) -> Iterator[Node]:
+    """Make the nodes that put the values of all iterations on a new axis, by default the first one."""
     raised = [copier.fresh(f"{part}/row") for part in parts]
     for part, row in zip(parts, raised, strict=True):
         if node.version >= 13:
-            axes = copier.constant(f"{row}/axes", np.array([0], np.int64))
+            axes = copier.constant(f"{row}/axes", np.array([axis], np.int64))
             yield _node(node, "Unsqueeze", (part, axes), row)
         else:
-            yield _node(node, "Unsqueeze", (part,), row, axes=(0,))
-    yield _node(node, "Concat", tuple(raised), output, axis=0)
+            yield _node(node, "Unsqueeze", (part,), row, axes=(axis,))
+    yield _node(node, "Concat", tuple(raised), output, axis=axis)
 
 
 def _name_results(node: Node, outputs: Sequence[str], results: Sequence[str]) -> Iterator[Node]:
@@ -246,4 +283,11 @@ def _all_names(graph: Graph) -> set[str]:
     return names.union(*(node.outputs for node in graph.nodes))
 
 
-_REPLACEMENTS = {"If": _branch, "Loop": _iterations}
+_REPLACEMENTS = {"If": _branch, "Loop": _iterations, "Scan": _scanned}
+
+MEANINGS = {
+    ("", "If"): "as the branch of a constant condition",
+    ("", "Loop"): "as copies of its body, for a constant number of steps; equal steps become one cell",
+    ("", "Scan"): "as copies of its body; equal steps become one cell",
+}
+"""Description of what control flow becomes for the table of operators, by domain and name."""
