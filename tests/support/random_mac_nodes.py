@@ -23,7 +23,7 @@ class Product:
     """A node.
 
     Attributes:
-        inputs: the data first; None for one that is left out.
+        inputs: the data first.
         results: how many.
     """
 
@@ -40,7 +40,7 @@ class Product:
             self.op_type,
             self.domain,
             1 if self.domain else NEWEST,
-            tuple("" if array is None else f"x{k}" for k, array in enumerate(self.inputs)),
+            tuple(f"x{k}" for k in range(len(self.inputs))),
             tuple(f"y{k}" for k in range(self.results)),
             {name: tuple(value) if isinstance(value, list) else value for name, value in self.attributes.items()},
         )
@@ -193,8 +193,11 @@ def dynamic_lstm(draw: Draw) -> Product:
     times, features, hidden = draw.size(), draw.size(), draw.size()
     weights = draw.integers(1, features, 4 * hidden), draw.integers(1, hidden, 4 * hidden)
     scales = [np.ones(1, np.float32), np.zeros(1, weights[0].dtype)] * 2
-    data, left_out = draw.real(times, 1, features), list[Any]([None] * 5)
-    return Product("DynamicQuantizeLSTM", MICROSOFT, [data, *weights, *left_out, *scales], {"hidden_size": hidden}, 3)
+    states = [np.zeros((1, 1, hidden), np.float32)] * 2
+    rest = [np.zeros((1, 8 * hidden), np.float32), np.array([times], np.int32), *states]
+    peepholes = np.zeros((1, 3 * hidden), np.float32)
+    inputs = [draw.real(times, 1, features), *weights, *rest, peepholes, *scales]
+    return Product("DynamicQuantizeLSTM", MICROSOFT, inputs, {"hidden_size": hidden}, 3)
 
 
 def attention(draw: Draw) -> Product:

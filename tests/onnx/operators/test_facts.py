@@ -28,7 +28,7 @@ def counted(product: Product) -> tuple[int | None, list[np.ndarray]]:
     node = product.node
     results = compute(node, product.inputs)
     arrays = {**dict(zip(node.inputs, product.inputs, strict=True)), **dict(zip(node.outputs, results, strict=True))}
-    values = {name: Value(name, name_of_dtype(array.dtype), array.shape) for name, array in arrays.items() if name}
+    values = {name: Value(name, name_of_dtype(array.dtype), array.shape) for name, array in arrays.items()}
     return macs_of(node, Graph("g", (node,), (), (), {}, values)), results
 
 
