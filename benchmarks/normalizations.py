@@ -1,12 +1,12 @@
-"""Softmax and normalizations: golden against fractions, and against the real formulas at 60 digits.
+"""Softmax, normalizations and quotients: golden against fractions, and against the real formulas at 60 digits.
 
     nice python benchmarks/normalizations.py [CASES]
     nice python benchmarks/normalizations.py --roundings
 
 Draws CASES results of each kind (100,000 unless given), a fifth of them of few distinct elements, so that there are
 ties. Prints how many differ from the second implementation (none), and the share of results on 8 bits that differ from
-the real formula. ``--roundings`` tells which of the roundings in a normalization is to blame, and what more bits would
-save.
+the real formula; a quotient of two tensors is that formula, rounded once. ``--roundings`` tells which of the roundings
+in a normalization is to blame, and what more bits would save.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "ops"))
 
+import test_divide
 import test_normalize
 import test_softmax
 
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.ops.divide import Divide
 from onnx_hw.ops.normalize import Normalize
 from onnx_hw.ops.tensor import Tensor
 
@@ -102,11 +105,33 @@ def roundings() -> None:
             print(f"{size} elements, int{bits}: {', '.join(shares)}", flush=True)
 
 
+def quotients(cases: int) -> None:
+    """Compare quotients with fractions; in the second half the numerator is an odd number of half divisors: ties."""
+    draw = np.random.default_rng(5)
+    one = (1, 1, cases)
+    for a_bits, b_bits, factor in ((8, 8, Fraction(4)), (16, 8, Fraction(1, 2)), (16, 16, test_divide.FLOAT_RATIO)):
+        types = Int(a_bits), Int(b_bits, False)
+        operator = Divide(
+            Tensor(one, types[0]), Tensor(one, types[1]), (0, 0), factor, Grid.over(Int(12), Fraction(1), 3)
+        )
+        a, b = (draw.integers(of.min, of.max + 1, cases) for of in types)
+        odd = 2 * draw.integers(-8, 8, cases // 2) + 1
+        halves = [round(k * int(d) / (2 * factor)) for k, d in zip(odd, b, strict=False)]
+        a[: cases // 2] = np.clip(halves, types[0].min, types[0].max)
+        made = operator.golden(a, b)[0].tolist()
+        pairs = list(zip(a.tolist(), b.tolist(), strict=True))
+        wrong = sum(test_divide.by_definition(operator, *pair) != q for pair, q in zip(pairs, made, strict=True))
+        ties = sum(d != 0 and (factor * n / d).denominator == 2 for n, d in pairs)
+        name = f"int{a_bits} / uint{b_bits}"
+        print(f"{name:34} {cases:8,} results, {wrong} differ from fractions; {ties:,} of them are ties", flush=True)
+
+
 def main() -> None:
     if sys.argv[1:] == ["--roundings"]:
         roundings()
         return
     cases = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    quotients(cases)
     draw = np.random.default_rng(7)
     for size in (8, 64, 197):
         operator = test_softmax.softmax(Tensor((1, 1, size), Int(8)), step=Fraction(1, 12))
