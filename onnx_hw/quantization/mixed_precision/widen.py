@@ -119,7 +119,7 @@ def widen_tensors(
     if best is decisions:
         return None
     overrides = {"data": scheme.data_overrides, "weights": scheme.weight_overrides}
-    total = sum(costs[TensorKey(k, name)][p.bits] for k, each in overrides.items() for name, p in each.items())
+    total = sum(_cost(costs[TensorKey(k, name)], p.bits) for k, each in overrides.items() for name, p in each.items())
     total += sum(costs[TensorKey("data", name)][EXACT] for name in scheme.exact)
     return best, WidenedTensors(scheme, total, float(-10 * np.log10(noise)))
 
@@ -127,6 +127,11 @@ def widen_tensors(
 def _at_least(scheme: Scheme, bits: int) -> dict[str, Precision]:
     """Return the precision of the values that have that many bits already."""
     return {name: precision for name, precision in scheme.data_overrides.items() if precision.bits >= bits}
+
+
+def _cost(by_width: Mapping[int, float], bits: int) -> float:
+    """Return the cost of a width, or of the next narrower one that is offered: values of a loop have others, too."""
+    return by_width[max((width for width in by_width if width <= bits and width != EXACT), default=min(by_width))]
 
 
 def _widened(
@@ -151,13 +156,13 @@ def _widened(
         for key, each in lost.items():
             if key.kind == "data" and key.name in groups:
                 members = [TensorKey("data", name) for name in groups[key.name].names]
-                cost = max(sum(costs[one][EXACT] - costs[one][bits[one]] for one in members), 1.0)
+                cost = max(sum(costs[one][EXACT] - _cost(costs[one], bits[one]) for one in members), 1.0)
                 steps.append((sum(lost.get(one, 0.0) for one in members) / cost, key, EXACT))
             wider = next((width for width in WIDER if width > bits[key]), None)
             most = operands.get(key.name, MAX_ROUNDED_BITS if key.name in groups else WIDER[-1])
             if wider is None or (key.kind == "data" and wider > most):
                 continue
-            cost = max(costs[key][wider] - costs[key][bits[key]], 1.0)
+            cost = max(costs[key][wider] - _cost(costs[key], bits[key]), 1.0)
             steps.append((each * (1 - 4.0 ** (bits[key] - wider)) / cost, key, wider))
         if not steps:
             break

@@ -13,6 +13,7 @@ from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.loops import is_delay, loops_of
 from onnx_hw.onnx.graph.model import Model
+from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.samples.samples import one_frame
 from support.onnx_oracle import assert_circuit_agrees, by_onnxruntime
 from support.unrolled_cells import CELLS, FEATURES, HIDDEN, Cell, gru, rnn, scanned, unrolled
@@ -85,6 +86,24 @@ def test_the_body_of_a_scan_is_a_cell(tmp_path: Path, cell: str, backward: bool)
     path = scanned(tmp_path / "m.onnx", *CELLS[cell], 6, backward=backward)
     canonical = assert_computes_the_same(path)
     assert loops(canonical) == (2 if cell == "deep" else 1)
+
+
+def restless(cell: Cell, x: str, states: list[str]) -> list[str]:
+    """Differences of the state that lose much with 8 bits."""
+    s, (h,) = cell.sketch, states
+    data, pulled = (
+        cell.linear("w0_0", x, FEATURES, HIDDEN, bias=False),
+        cell.linear("w1_1", h, HIDDEN, HIDDEN, bias=False),
+    )
+    part = s.node("Mul", s.node("Sigmoid", pulled), s.node("Relu", s.node("Sub", data, h)))
+    return [s.node("Tanh", s.node("Add", s.node("Relu", s.node("Sub", part, h)), pulled))]
+
+
+def test_wider_integers_of_a_loop(tmp_path: Path) -> None:
+    """An argument of a function has 11 bits in a loop, which is no width that is offered."""
+    path = unrolled(tmp_path / "m.onnx", restless, 1, 6, sequence=False)
+    quantized = flow.quantized(flow.read(path), SampleRanges(frames_of(path, 16, 116)))
+    assert quantized.widths is not None and len(quantized.network.loops) == 1
 
 
 def different(cell: Cell, x: str, states: list[str]) -> list[str]:
