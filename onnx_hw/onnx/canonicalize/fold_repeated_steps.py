@@ -7,7 +7,7 @@ them one operator on all steps. What stands behind the steps reads a step's slic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -72,12 +72,13 @@ class _Folder:
         self.makers = {name: (node, n) for node in graph.nodes for n, name in enumerate(node.outputs) if name}
         self.whole: dict[tuple[str, ...], str] = {}  # values of single steps: that of all steps
         self.inner: set[str] = set()  # values of the loop
+        self.lengths: dict[tuple[int, ...], str] = {}
         self.prefix = f"{found.template[-1].label}/steps"
         self._require_free_data()
         self._loop()
         kept = {id(node) for step in found.steps for node in step}
         rest = [new for node in graph.nodes if id(node) not in kept for new in self._joined(node)]
-        self._slices()
+        self._slices({name for node in rest for name in names_read(node)} | {value.name for value in graph.outputs})
         self.graph = self.added.graph(loops_together([*self.nodes, *rest]))
 
     # ---- facts ----------------------------------------------------------------------------------------------------
@@ -130,7 +131,10 @@ class _Folder:
         return result
 
     def _lengths(self, *numbers: int) -> str:
-        return self.added.constant(f"{self.prefix}/lengths", np.array(numbers, dtype=np.int64), "int64")
+        if numbers not in self.lengths:
+            name = f"{self.prefix}/{'_'.join(map(str, numbers)) if len(numbers) < 5 else 'numbers'}"
+            self.lengths[numbers] = self.added.constant(name, np.array(numbers, dtype=np.int64), "int64")
+        return self.lengths[numbers]
 
     def _constant(self, array: np.ndarray) -> str:
         return self.added.constant(f"{self.prefix}/constant", array.astype(np.float32), "float")
@@ -426,14 +430,14 @@ class _Folder:
         rest = (*node.inputs[:first], part, *node.inputs[first + self.steps :])
         return [Node("", "Reshape", "", VERSION, inputs, (part,), {}), replace(node, inputs=rest)]
 
-    def _slices(self) -> None:
-        """Add the values of each step under their own names."""
+    def _slices(self, read: Collection[str]) -> None:
+        """Add those values of single steps that are read, under their own names."""
         places = [(n, k) for n, node in enumerate(self.found.template) for k, name in enumerate(node.outputs) if name]
         for n, output in places:
             each = self._outputs(n, output)
             made = self.whole[tuple(each)]
             for k, own in enumerate(each):
-                if own:
+                if own in read:
                     part = self._part(made, k, k + 1, 0)
                     shape = self._lengths(*self._shape(own))
                     self.nodes.append(Node("", "Reshape", "", VERSION, (part, shape), (own,), {}))
