@@ -290,9 +290,9 @@ class _Choice:
             self.integers.update(node.outputs)
         elif self.from_host.issuperset(data):
             self.from_host.update(node.outputs)
-        elif len(data) > 1 and self._joins(node) and (self.integers | self.from_host).issuperset(data):
-            for name in self.from_host.intersection(data) - self.integers:
-                self._add(name)  # what the host has prepared enters here, too
+        elif len(data) > 1 and self._joins(node) and self._known(result).issuperset(data):
+            for name in set(data) - self.integers:
+                self._add(name)  # what the host has prepared enters here, too, or a function of other integers
             self._end_of_chain(result, frozenset((Effect.BOUNDS,)))
 
     def _root(self, node: Node, data: Sequence[str]) -> str | None:
@@ -301,6 +301,11 @@ class _Choice:
             return None
         roots = {name if name in self.integers else self.root_of.get(name) for name in data}
         return roots.pop() if len(roots) == 1 else None
+
+    def _known(self, result: str) -> set[str]:
+        """Return the values that a sum or product of tensors may read: before a product functions of integers, too."""
+        known = self.integers | self.from_host
+        return known | self.root_of.keys() if result in self.before_products else known
 
     def _picked(self, name: str) -> bool:
         """Say whether the position of the greatest or the least number is all that hardware makes of a value."""

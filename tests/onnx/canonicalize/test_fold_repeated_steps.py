@@ -106,6 +106,22 @@ def test_wider_integers_of_a_loop(tmp_path: Path) -> None:
     assert quantized.widths is not None and len(quantized.network.loops) == 1
 
 
+def squashed(cell: Cell, x: str, states: list[str]) -> list[str]:
+    """A product of two functions of the same integers, of which the first one has integers of its own."""
+    s, (h,) = cell.sketch, states
+    data, a = cell.linear("data", x, FEATURES, HIDDEN), cell.linear("state", h, HIDDEN, HIDDEN)
+    given = s.node("Mul", s.node("Sigmoid", data), a)
+    scaled = s.node("Mul", s.node("Sigmoid", a), s.constant(np.float32(0.5)))
+    square = s.node("Mul", s.node("Sigmoid", a), scaled)
+    return [s.node("Tanh", s.node("Add", s.node("Tanh", s.node("Add", square, given)), a))]
+
+
+def test_functions_of_the_same_integers_in_a_loop(tmp_path: Path) -> None:
+    path = unrolled(tmp_path / "m.onnx", squashed, 1, 6)
+    network = flow.quantize(flow.read(path), frames_of(path, 16, 1))
+    assert len(network.loops) == 1
+
+
 def different(cell: Cell, x: str, states: list[str]) -> list[str]:
     """Weights of the states that are other ones in each step."""
     step = len(cell.sketch.nodes)
