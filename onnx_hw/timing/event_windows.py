@@ -16,7 +16,7 @@ import numpy as np
 from onnx_hw.ir.design import Design
 from onnx_hw.timing import row_solver
 from onnx_hw.timing.constraints import Precedences
-from onnx_hw.timing.prediction import BlockedEngine, Prediction, circle_of, predict
+from onnx_hw.timing.prediction import BlockedEngine, Events, Prediction, circle_of
 from onnx_hw.timing.window_solver import WindowSolver
 
 Name = tuple[str, str]
@@ -33,6 +33,7 @@ class EventWindows:
         frames: number of frames of operations, one more than is streamed; see ``prediction.Events.solve``.
         offers: per input tensor, the cycle from which each token is offered, (tokens,) int64.
         ready: per output tensor, the sink's trace of readiness.
+        links: the bounds, where there are more than those of the design.
 
     Attributes:
         last: cycle of the last event so far; -1 before the first one.
@@ -40,14 +41,19 @@ class EventWindows:
     """
 
     def __init__(
-        self, design: Design, frames: int, offers: Mapping[str, np.ndarray], ready: Mapping[str, np.ndarray]
+        self,
+        design: Design,
+        frames: int,
+        offers: Mapping[str, np.ndarray],
+        ready: Mapping[str, np.ndarray],
+        links: Precedences | None = None,
     ) -> None:
         self.last, self.over, self._done = -1, False, 0
         self._whole: Prediction | None = None
-        self._links = links = Precedences(design)
+        links = links or Precedences(design)
         self._tracks = (*links.engines, *(("sink", tensor) for _, tensor in links.sinks))
         if not row_solver.available():
-            self._whole = predict(design, frames, offers=offers, ready=ready)
+            self._whole = Events(design, links=links).solve(frames, offers=offers, ready=ready)
             return
         links.set_depths(None)
         self._solver = WindowSolver({**links.engines, **links.sinks, **links.sources}, links.all, links.once)
@@ -97,3 +103,25 @@ def token_cycles(
                 due[tensor].append(cycles)
     events.close()
     return {tensor: np.concatenate(pieces) for tensor, pieces in due.items()}
+
+
+def event_cycles(events: EventWindows, wanted: Mapping[Name, np.ndarray]) -> dict[Name, np.ndarray]:
+    """Return the cycles of certain events of a run that has not begun, and close it.
+
+    Args:
+        wanted: numbers of events by (node, engine) or ("sink", tensor), ascending.
+
+    Returns:
+        the cycles by the same names; fewer than were wanted where events never happen.
+    """
+    pieces: dict[Name, list[np.ndarray]] = {name: [np.zeros(0, dtype=np.int64)] for name in wanted}
+    counts, cycle = dict.fromkeys(wanted, 0), 0
+    while not events.over:
+        cycle += WINDOW_CYCLES
+        fired = events.until(cycle)
+        for name, numbers in wanted.items():
+            within = numbers - counts[name]
+            pieces[name].append(fired[name][within[(within >= 0) & (within < len(fired[name]))]])
+            counts[name] += len(fired[name])
+    events.close()
+    return {name: np.concatenate(found) for name, found in pieces.items()}

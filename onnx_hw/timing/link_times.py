@@ -15,7 +15,7 @@ import numpy as np
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.timing.constraints import Precedences
-from onnx_hw.timing.prediction import Events
+from onnx_hw.timing.event_windows import EventWindows, event_cycles
 from onnx_hw.timing.row_solver import NamedPrecedence as Wait
 from onnx_hw_link.link import TRAILER, Link, LinkPort, chunk_bits
 
@@ -54,7 +54,8 @@ class BehindALink:
         self._consumer, self._first = consumer, int(np.asarray(pops)[0])
         self._beats, self._once = into[0].beats, links.once.get(consumer, 0)
         leaving = dict.fromkeys(boundary.tensor for boundary in design.network.outputs)  # as the link's outputs
-        self._sinks = [tensor for tensor in leaving if any(edge.tensor == tensor for edge in out)]
+        beats = {edge.tensor: edge.beats for edge in out}
+        self._sinks = {tensor: beats[tensor] for tensor in leaving if tensor in beats}
         chunks = link.inputs[0].beat_bits // chunk_bits(link.inputs)  # of a beat
         starts, ends = (self._operation(np.arange(self._beats) * chunks + within) for within in (0, chunks - 1))
         links.engines[INTO] = self._frame_cycles = self._operations(chunks)
@@ -68,7 +69,7 @@ class BehindALink:
         ]
         self._leave(links, out_ports := link.outputs, link.output_turns)
         assert len(out_ports) == len(self._sinks)
-        self._events = Events(design, links=links)
+        self._design, self._links = design, links
         self.latency = int(self._ends([0])[0])
 
     def _operation(self, chunk: np.ndarray) -> np.ndarray:
@@ -117,11 +118,13 @@ class BehindALink:
     def _ends_of(self, comes: np.ndarray) -> np.ndarray:
         """Return the same as ``_ends``, of frames whose beats (frames, beats) do not come before certain cycles."""
         frames, settled = len(comes), self._once + self._settling
-        solution = self._events.solve(frames, offers={self._input: comes.reshape(-1) + settled})
-        assert not solution.waits
-        last = [solution.sinks[tensor].reshape(frames, -1)[:, -1] for tensor in self._sinks]
-        began = int(solution.fires[self._consumer][self._once + self._first])
-        ends: np.ndarray = np.max(last, axis=0) - began
+        offers = {self._input: comes.reshape(-1) + settled}
+        wanted = {("sink", tensor): beats * np.arange(1, frames + 1) - 1 for tensor, beats in self._sinks.items()}
+        wanted[self._consumer] = np.array([self._once + self._first])
+        found = event_cycles(EventWindows(self._design, frames, offers, {}, self._links), wanted)
+        (began,) = found.pop(self._consumer)
+        assert all(len(cycles) == frames for cycles in found.values()), "a frame comes whole, so that it leaves"
+        ends: np.ndarray = np.max(list(found.values()), axis=0) - began
         return ends
 
     def compare_traced(self, began: int, ended: Sequence[int], comes: np.ndarray) -> LinkTimesCheck:
