@@ -22,10 +22,10 @@ from onnx_hw.cli.arguments import (
 )
 from onnx_hw.cli.help_groups import GroupedCommand
 from onnx_hw.cli.option_groups import OUTPUT_KIND, PRECISION, READING, gathered, widths
-from onnx_hw.cli.parameter_types import Count, WordChoice
+from onnx_hw.cli.parameter_types import Count, Quantity, WordChoice
 from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.version import __version__
-from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, OutputKind, QuantizeOptions
+from onnx_hw.runtime.options import DEFAULT_BOARD, MOST_DB, BuildOptions, OutputKind, QuantizeOptions
 from onnx_hw.runtime.schedule_request import SpeedGoal
 from onnx_hw.runtime.stage import Stage
 
@@ -36,17 +36,13 @@ if TYPE_CHECKING:
 _STAGES = ("schedule", "synthesize", "route", "pack")
 
 
-def _several(kind: Callable[[str], Any]) -> Callable[..., tuple[Any, ...]]:
+def _several(kind: click.ParamType) -> Callable[..., tuple[Any, ...]]:
     """Return a parser of ``30,60`` to (30, 60), and of nothing to one None."""
 
     def several(context: click.Context, parameter: click.Parameter, given: str | None) -> tuple[Any, ...]:
         if given is None:
             return (None,)
-        try:
-            return tuple(kind(word.strip()) for word in given.split(","))
-        except ValueError:
-            message = f"it must be values with commas between them, not {given!r}"
-            raise click.BadParameter(message, context, parameter) from None
+        return tuple(kind.convert(word.strip(), parameter, context) for word in given.split(","))
 
     return several
 
@@ -56,24 +52,14 @@ def _bits(context: click.Context, parameter: click.Parameter, given: tuple[str, 
     return tuple(widths(context, parameter, text) for text in given)
 
 
-def _megahertz(context: click.Context, parameter: click.Parameter, given: str | None) -> float | None:
-    """Parse ``100MHz`` to 100.0."""
-    return _measured(context, parameter, given, {"mhz": 1.0, "": 1.0}, "100MHz")
-
-
 def _seconds(context: click.Context, parameter: click.Parameter, given: str | None) -> float | None:
     """Parse ``2h`` to 7200.0, seconds."""
-    return _measured(context, parameter, given, {"h": 3600.0, "min": 60.0, "m": 60.0, "s": 1.0, "": 1.0}, "2h")
-
-
-def _measured(
-    context: click.Context, parameter: click.Parameter, given: str | None, units: dict[str, float], like: str
-) -> float | None:
     if given is None:
         return None
+    units = {"h": 3600.0, "min": 60.0, "m": 60.0, "s": 1.0, "": 1.0}
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", given.strip())
     if found is None or found[2].lower() not in units or float(found[1]) <= 0:
-        raise click.BadParameter(f"it must be like {like}, not {given!r}", context, parameter)
+        raise click.BadParameter(f"it must be like 2h, not {given!r}", context, parameter)
     return float(found[1]) * units[found[2].lower()]
 
 
@@ -119,23 +105,24 @@ GRID = gathered(
     "grid",
     _grid,
     click.option("--board", "boards", default=DEFAULT_BOARD, show_default=True, metavar="NAME,...",
-        callback=_several(str), shell_complete=complete_boards, help="Boards to build for: names of `onnx-hw boards`."),
-    click.option("--multipliers", callback=_several(int), metavar="N,...", help="Use at most N MAC lanes."),
-    click.option("--fps", callback=_several(float), metavar="N,...",
+        callback=_several(click.STRING), shell_complete=complete_boards,
+        help="Boards to build for: names of `onnx-hw boards`."),
+    click.option("--multipliers", callback=_several(Count(min=1)), metavar="N,...", help="Use at most N MAC lanes."),
+    click.option("--fps", callback=_several(Quantity("fps", min=0, min_open=True)), metavar="N,...",
         help="Make the cheapest design that does N frames a second."),
-    click.option("--latency", "latencies_us", callback=_several(float), metavar="US,...",
+    click.option("--latency", "latencies_us", callback=_several(Quantity("us", min=0, min_open=True)), metavar="US,...",
         help="Make the cheapest design that gives the result of a single frame within US microseconds."),
     click.option("--fastest", callback=_goals, default=SpeedGoal.RATE.value, show_default=True, metavar="GOAL,...",
         help="Search for the highest rate, for the least latency (latency), or for both (rate,latency)."),
-    click.option("--clock", "clocks_mhz", callback=_several(float), metavar="MHZ,...",
+    click.option("--clock", "clocks_mhz", callback=_several(Quantity("MHz", min=0, min_open=True)), metavar="MHZ,...",
         help="Use these clocks instead of the board's own."),
     click.option("--folding", "foldings", type=FILE, multiple=True, metavar="FILE",
         help="Use the foldings in this file; may be given several times."),
     click.option("--bits", callback=_bits, multiple=True, metavar="N|weights=N,data=N",
         help="Bits of the integers for a float model; may be given several times."),
-    click.option("--sqnr", callback=_several(float), metavar="DB,...",
+    click.option("--sqnr", callback=_several(Quantity("dB", min=1, max=MOST_DB)), metavar="DB,...",
         help="Also try the cheapest bits that reach these signal-to-noise ratios on the samples."),
-    click.option("--accuracy-loss", callback=_several(float), metavar="POINTS,...",
+    click.option("--accuracy-loss", callback=_several(Quantity("points", min=0, max=100)), metavar="POINTS,...",
         help="Also try the cheapest bits that lose at most these percentage points of accuracy."),
     click.option("--seeds", type=Count(min=1), default=1, show_default=True, metavar="N",
         help="Try the seeds 1 to N of the placer."),
@@ -147,7 +134,7 @@ LIMITS = gathered(
     _limits,
     click.option("--stop-after", "until", type=WordChoice(_STAGES), default="pack", show_default=True,
         metavar="STAGE", help=f"Last stage to run: {', '.join(_STAGES)}. The first one runs no tools."),
-    click.option("--stop-at", "clock_mhz", callback=_megahertz, metavar="MHZ",
+    click.option("--stop-at", "clock_mhz", type=Quantity("MHz", min=0, min_open=True), metavar="MHZ",
         help="Try further seeds only for designs that do not reach this clock."),
     click.option("--budget", "seconds", callback=_seconds, metavar="TIME",
         help="Stop after this time: 90s, 20min, 2h."),

@@ -234,7 +234,7 @@ def _refused(folder: Path) -> UserError:
     from onnx_hw.report.read import REPORT, read_report
 
     if not (folder / REPORT).is_file():
-        hint = hint_for_build_folder(folder, "`onnx-hw build MODEL --board ...` makes one")
+        hint = hint_for_build_folder(folder, REPORT, "`onnx-hw build MODEL --board ...` makes one")
         return user_error(
             "no-build", "the folder must be that of a build", where=str(folder), hint=hint, stage="arguments"
         )

@@ -175,11 +175,13 @@ def _board(report: Any, file: str | None) -> Board:
 
 
 def _report(folder: Path) -> Any:
+    from onnx_hw.report.read import REPORT
+
     try:
-        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+        report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
         report["board"]["name"]
     except (OSError, ValueError, TypeError, KeyError):
-        hint = hint_for_build_folder(folder, "`onnx-hw build MODEL --board ...` makes one")
+        hint = hint_for_build_folder(folder, REPORT, "`onnx-hw build MODEL --board ...` makes one")
         raise _refused("no-build", "the folder must be that of a build", folder, hint) from None
     return report
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from difflib import SequenceMatcher
 from pathlib import Path
+
+from onnx_hw.messages.text import nearest
 
 MIN_LIKENESS = 0.85
 """Likeness of two names of files, 0 to 1 as ``difflib`` counts, below which one is no typing error of the other."""
 
 MAX_ENTRIES = 10_000
 """Greatest number of entries of a folder that are looked at."""
-
-BUILD_FILE = "report.json"
 
 
 def hint_for_missing_file(path: Path, otherwise: str = "") -> str:
@@ -36,18 +35,19 @@ def hint_for_missing_file(path: Path, otherwise: str = "") -> str:
     return f"did you mean `{near}`?" if near is not None else otherwise
 
 
-def hint_for_build_folder(path: Path, otherwise: str) -> str:
+def hint_for_build_folder(path: Path, file: str, otherwise: str) -> str:
     """Return the build's folder that may have been meant by a path without a build, as a question.
 
     Folders beside the path and in the current one are looked at. A folder is near if its name is a typing error away,
     or begins with the name of the path: ``digits-icebreaker`` for ``digits/digits.onnx``.
 
     Args:
+        file: name of the file that each build's folder has.
         otherwise: hint where no folder is near.
     """
     places = dict.fromkeys(place for place in (path.parent, Path()) if os.path.isdir(place))
-    builds = [folder for place in places for folder in _entries(place) if os.path.isfile(folder / BUILD_FILE)]
-    near = [folder for folder in builds if folder.name.startswith(f"{path.stem}-") or _is_like(path.name, folder.name)]
+    builds = [folder for place in places for folder in _entries(place) if os.path.isfile(folder / file)]
+    near = [folder for folder in builds if folder.name.startswith(f"{path.stem}-") or _is_like(folder.name, path.name)]
     if near:
         return f"did you mean {' or '.join(f'`{folder}`' for folder in near[:4])}?"
     return otherwise
@@ -56,20 +56,16 @@ def hint_for_build_folder(path: Path, otherwise: str) -> str:
 def _nearest(name: str, folder: Path, fits: Callable[[Path], bool]) -> Path | None:
     """Return the entry of a folder whose name is most like another one, or holds it; None where none is."""
     entries = [entry for entry in _entries(folder) if fits(entry)]
-    like = [entry for entry in entries if _is_like(name, entry.name)]
+    like = nearest(name, [entry.name for entry in entries], MIN_LIKENESS)
     if like:
-        return max(like, key=lambda entry: _likeness(name, entry.name))
+        return folder / like
     stem, suffix = Path(name).stem.lower(), Path(name).suffix.lower()
     holding = [entry for entry in entries if stem in entry.stem.lower() and entry.suffix.lower() == suffix]
     return min(holding, key=lambda entry: len(entry.name)) if len(stem) >= 3 and holding else None
 
 
 def _is_like(name: str, other: str) -> bool:
-    return _likeness(name, other) >= MIN_LIKENESS
-
-
-def _likeness(name: str, other: str) -> float:
-    return SequenceMatcher(None, name.lower(), other.lower()).ratio()
+    return bool(nearest(name, [other], MIN_LIKENESS))
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -77,10 +77,10 @@ def to_json(value: Any) -> str:
     return text + "\n"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that is most like another one, whatever the case; empty where none is like it."""
+def nearest(name: str, known: Iterable[str], likeness: float = LEAST_LIKENESS) -> str:
+    """Return the known name that is most like another one, whatever the case; empty where none is as like it."""
     by_lower_case = {other.lower(): other for other in known}
-    close = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=LEAST_LIKENESS)
+    close = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=likeness)
     return by_lower_case[close[0]] if close else ""
 
 

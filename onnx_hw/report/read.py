@@ -34,7 +34,7 @@ def read_report(folder: Path) -> Report:
         stored = msgspec.json.decode(path.read_bytes())
     except OSError as error:
         reason = "is not there" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
-        hint = hint_for_build_folder(folder, "give the folder that `onnx-hw build` has written")
+        hint = hint_for_build_folder(folder, REPORT, "give the folder that `onnx-hw build` has written")
         raise user_error(
             "no-report", f"a build's folder must hold {REPORT}, which {reason}", where=str(path), hint=hint
         ) from None

@@ -9,7 +9,7 @@ before the cycle is not before it, either, since no delay is negative: so nothin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -91,17 +91,24 @@ class EventWindows:
             self._solver.close()
 
 
+def _windows(events: EventWindows) -> Iterator[Mapping[Name, np.ndarray]]:
+    """Yield the events of a run that has not begun, window by window, and close it."""
+    cycle = 0
+    while not events.over:
+        cycle += WINDOW_CYCLES
+        yield events.until(cycle)
+    events.close()
+
+
 def token_cycles(
     design: Design, frames: int, offers: Mapping[str, np.ndarray], ready: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Return the predicted cycle of each token that leaves, by output tensor; arguments as for ``EventWindows``."""
-    events, due, cycle = EventWindows(design, frames, offers, ready), defaultdict[str, list[np.ndarray]](list), 0
-    while not events.over:
-        cycle += WINDOW_CYCLES
-        for (end, tensor), cycles in events.until(cycle).items():
+    due = defaultdict[str, list[np.ndarray]](list)
+    for fired in _windows(EventWindows(design, frames, offers, ready)):
+        for (end, tensor), cycles in fired.items():
             if end == "sink":
                 due[tensor].append(cycles)
-    events.close()
     return {tensor: np.concatenate(pieces) for tensor, pieces in due.items()}
 
 
@@ -115,13 +122,10 @@ def event_cycles(events: EventWindows, wanted: Mapping[Name, np.ndarray]) -> dic
         the cycles by the same names; fewer than were wanted where events never happen.
     """
     pieces: dict[Name, list[np.ndarray]] = {name: [np.zeros(0, dtype=np.int64)] for name in wanted}
-    counts, cycle = dict.fromkeys(wanted, 0), 0
-    while not events.over:
-        cycle += WINDOW_CYCLES
-        fired = events.until(cycle)
+    counts = dict.fromkeys(wanted, 0)
+    for fired in _windows(events):
         for name, numbers in wanted.items():
             within = numbers - counts[name]
             pieces[name].append(fired[name][within[(within >= 0) & (within < len(fired[name]))]])
             counts[name] += len(fired[name])
-    events.close()
     return {name: np.concatenate(found) for name, found in pieces.items()}

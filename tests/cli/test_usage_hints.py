@@ -59,6 +59,11 @@ def test_a_number_may_have_its_unit(given: str, field: str, value: float) -> Non
     assert getattr(asked.asked[0].scheduling, field) == value
 
 
+def test_explore_takes_units_too() -> None:
+    done = call("explore", DIGITS, "--clock", "30MHz,40", "--board", "ecp5,up5k", "--stop-after", "schedule")
+    assert done.exit_code == 0 and "4 choices" in done.stderr
+
+
 def test_the_file_that_may_have_been_meant() -> None:
     for name in ("digits/digits_calibration.npz", "digits/digits_test.npz", "digits/digits.onnx"):
         Path(name).parent.mkdir(exist_ok=True)
@@ -80,11 +85,11 @@ def test_the_build_that_may_have_been_meant() -> None:
     for name in ("digits-icebreaker", "digits-ulx3s", "other-ecp5"):
         Path(name).mkdir()
         Path(name, "report.json").touch()
-    assert hint_for_build_folder(Path("digits/digits.onnx"), "") == (
+    assert hint_for_build_folder(Path("digits/digits.onnx"), "report.json", "") == (
         "did you mean `digits-icebreaker` or `digits-ulx3s`?"
     )
-    assert hint_for_build_folder(Path("othr-ecp5"), "") == "did you mean `other-ecp5`?"
-    assert hint_for_build_folder(Path("nowhere"), "build one") == "build one"
+    assert hint_for_build_folder(Path("othr-ecp5"), "report.json", "") == "did you mean `other-ecp5`?"
+    assert hint_for_build_folder(Path("nowhere"), "report.json", "build one") == "build one"
     for command in ("report", "verify", "program"):
         assert "did you mean `digits-icebreaker`" in call(command, "digits-icebreker").stderr
 

@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.canonicalize.find_repeated_steps import (
-    RepeatedStep,
-    Result,
-    Source,
-    find_repeated_steps,
-)
+from onnx_hw.onnx.canonicalize.find_repeated_steps import RepeatedStep, Result, Source, find_repeated_steps
 from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.loops import DELAY, loops_together
@@ -216,8 +211,9 @@ class _Folder:
         if at is not None and at.rank == 2 and data == [0]:
             return [self._product(node, inputs, constants)]
         own = [self._width(node.inputs[k]) for k in data]
-        if node.op_type == "Concat":
-            parts = [self._row(array) if array is not None else name for array, name in self._pairs(inputs, constants)]
+        if facts_of(node).effect is Effect.JOINS:
+            pairs = zip(inputs, constants, strict=True)
+            parts = [name if array is None else self._row(array) for name, array in pairs]
             if sum(self._widths(node)) != widths[0]:
                 raise Unfoldable
             return [self._add("Concat", *parts, axis=CHANNELS)]
@@ -233,11 +229,6 @@ class _Folder:
             for name in node.inputs
         ]
 
-    def _pairs(
-        self, inputs: Sequence[str], constants: Sequence[np.ndarray | None]
-    ) -> list[tuple[np.ndarray | None, str]]:
-        return list(zip(constants, inputs, strict=True))
-
     def _row(self, array: np.ndarray) -> str:
         """Add a constant of one step for all steps."""
         if array.size != array.shape[-1]:
@@ -247,7 +238,7 @@ class _Folder:
     def _beside(self, inputs: Sequence[str], constants: Sequence[np.ndarray | None], width: int) -> list[str]:
         """Return the inputs of a function of each element, with constants that fit to all steps."""
         fitting = []
-        for array, name in self._pairs(inputs, constants):
+        for name, array in zip(inputs, constants, strict=True):
             if array is not None and array.dtype == np.float32 and array.ndim:
                 if array.size not in (1, width) or array.shape[-1] != array.size:
                     raise Unfoldable
@@ -256,19 +247,20 @@ class _Folder:
         return fitting
 
     def _product(self, node: Node, inputs: Sequence[str], constants: Sequence[np.ndarray | None]) -> str:
-        weights, of = constants[1], node.attributes
-        if weights is None or weights.ndim != 2 or of.get("transA", 0):
+        """Add the product of all steps: what the node makes of unit vectors are its factors, of zeros its bias."""
+        weights, *others = constants[1:]
+        bias = next((array for array in others if array is not None), None)
+        if weights is None or weights.ndim != 2 or (any(inputs[2:]) and bias is None):
             raise Unfoldable
-        alpha, beta = of.get("alpha", 1.0), of.get("beta", 1.0)
-        factors = weights.T if of.get("transB", 0) else weights
-        product = self._add("MatMul", inputs[0], self._constant(factors * np.float32(alpha)))
+        columns, missing = self._width(node.inputs[0]), [None] * len(others)
+        try:
+            (factors,) = compute(node, [np.eye(columns, dtype=np.float32), weights, *missing])
+            (offset,) = compute(node, [np.zeros((1, columns), dtype=np.float32), weights, *others])
+        except UserError:
+            raise Unfoldable from None
+        product = self._add("MatMul", inputs[0], self._constant(np.asarray(factors)))
         self.nodes[-1] = replace(self.nodes[-1], name=node.name, where=node.where)
-        if len(inputs) < 3 or not inputs[2]:
-            return product
-        bias = constants[2]
-        if bias is None or bias.size not in (1, factors.shape[1]):
-            raise Unfoldable
-        return self._add("Add", product, self._constant(bias.reshape(-1) * np.float32(beta)))
+        return product if bias is None else self._add("Add", product, self._constant(np.asarray(offset).reshape(-1)))
 
     def _moved(self, node: Node) -> list[np.ndarray]:
         """Return, for each result of a node that moves elements, the number of each among those of its first input."""
@@ -333,15 +325,7 @@ class _Folder:
         nodes = [node for entry in made if entry is not None for node in entry[:1]]
         if len(nodes) != len(names):
             return None
-        kinds = {
-            (
-                node.op_type,
-                node.domain,
-                repr(sorted(node.attributes.items())),
-                len(node.inputs),
-            )
-            for node in nodes
-        }
+        kinds = {(node.op_type, node.domain, repr(sorted(node.attributes.items())), len(node.inputs)) for node in nodes}
         return list(nodes) if len(kinds) == 1 else None
 
     def _of_equal_nodes(self, names: Sequence[str]) -> str:
@@ -403,7 +387,7 @@ class _Folder:
 
     def _joined(self, node: Node) -> list[Node]:
         """Return a node, or others in its place if it joins values of all steps, perhaps with values beside them."""
-        if node.op_type != "Concat" or node.domain or len(node.inputs) < self.steps:
+        if facts_of(node).effect is not Effect.JOINS or node.domain or len(node.inputs) < self.steps:
             return [node]
         for first in dict.fromkeys((len(node.inputs) - self.steps, 0)):
             before, whole = len(self.nodes), dict(self.whole)

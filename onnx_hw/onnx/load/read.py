@@ -75,15 +75,14 @@ def examine(path: Path, findings: Findings) -> Model | None:
     Raises:
         UserError: stage ``parse``; the file holds no messages to examine.
     """
-    parsed = parse_large_file(path)
-    message = parsed.message
+    message, raw_data = parse_large_file(path)
     files = SideFiles(path.parent)
     check_ir_version(message, findings)
     check_header(message, findings, files)
     if not message.HasField("graph") or not check_length(message.graph, findings):
         return None
-    source = Translator(findings, files, message.ir_version, parsed.raw_data).model(message)
-    del message, parsed
+    source = Translator(findings, files, message.ir_version, raw_data).model(message)
+    del message, raw_data
     _check_source(source, findings)
     if findings.refusals:
         return None

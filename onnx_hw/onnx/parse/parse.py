@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,6 @@ from onnx_hw.onnx.parse.protobuf_schema import ModelProto
 MAX_BYTES = (1 << 31) - 1
 
 
-@dataclass(frozen=True)
-class ParsedFile:
-    """Content of an ONNX file.
-
-    Attributes:
-        message: the ``ModelProto``.
-        raw_data: raw data that are kept apart from the message, by the position of the initializer in the graph.
-    """
-
-    message: Any
-    raw_data: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-
-
 def parse_file(path: Path) -> Any:
     """Parse the whole ``ModelProto`` message in a file.
 
@@ -43,14 +29,17 @@ def parse_file(path: Path) -> Any:
     return _parse(_content(path).message, str(path))
 
 
-def parse_large_file(path: Path) -> ParsedFile:
+def parse_large_file(path: Path) -> tuple[Any, Mapping[int, bytes]]:
     """Parse the ``ModelProto`` message in a file; the large data of its constants are kept apart (``large_data``).
+
+    Returns:
+        the message, and the raw data that it lacks, by the position of the initializer in the graph.
 
     Raises:
         UserError: as ``parse_file``.
     """
     content = _content(path, split=True)
-    return ParsedFile(_parse(content.message, str(path)), content.raw_data)
+    return _parse(content.message, str(path)), content.raw_data
 
 
 def _parse(data: bytes, name: str) -> Any:

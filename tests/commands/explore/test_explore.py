@@ -163,13 +163,13 @@ def test_what_does_not_fit_is_a_row_that_says_so(small: Network, log: Path, tmp_
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--multipliers", "eight"], "commas"),
-        (["--multipliers", "0"], "positive"),
+        (["--multipliers", "4,eight"], "one whole number, not 'eight'"),
+        (["--multipliers", "0"], "x>=1"),
         (["--fps", "nan"], "positive"),
         (["--board", "ecp5,nowhere"], "nowhere"),
         (["--seeds", "200000"], "100,000 combinations"),
         (["--budget", "soon"], "like 2h"),
-        (["--stop-at", "100kHz"], "like 100MHz"),
+        (["--stop-at", "100kHz"], "one number of MHz"),
         (["--bits", "weights=4,weights=5"], "weights=N"),
         (["--scheduler", "tcp://127.0.0.1:1", "--board", "mine.py"], "--scheduler"),
     ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onnx_hw.onnx.canonicalize.compositions.composer import Composer, Need, NoComposition, composed
-from onnx_hw.onnx.canonicalize.compositions.normalizations import LP_NORMALIZATION, MAX_LEAST_NORM
+from onnx_hw.onnx.canonicalize.compositions.normalizations import LP_NORMALIZATION, MAX_LEAST_NORM, squared
 from onnx_hw.onnx.graph.model import Node
 
 
@@ -59,13 +59,7 @@ def _norm(composer: Composer, name: str) -> Norm:
 
 def _sum_of_squares(composer: Composer, name: str) -> Norm:
     total = _of_type(composer, name, "ReduceSum")
-    square = composer.producer(total.inputs[0])
-    composer.require(square is not None)
-    assert square is not None
-    power = composer.numbers(square.inputs[1]) if square.op_type == "Pow" else None
-    squares = square.op_type == "Mul" and square.inputs[0] == square.inputs[1]
-    composer.require(squares or (power is not None and bool((power == 2).all())))
-    return square.inputs[0], _axis(composer, total), _keeps(total)
+    return squared(composer, total.inputs[0]), _axis(composer, total), _keeps(total)
 
 
 def _unbounded(composer: Composer, name: str) -> str:

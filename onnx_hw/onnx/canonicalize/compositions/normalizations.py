@@ -200,13 +200,18 @@ def _root(composer: Composer, name: str) -> Spread:
         total = composer.producer(inner)
     composer.require(total is not None and facts_of(total).effect is Effect.SUMS and total.op_type.startswith("Reduce"))
     assert total is not None
-    square = composer.producer(total.inputs[0])
+    return Spread(squared(composer, total.inputs[0]), _axes(composer, total), epsilon, total.op_type == "ReduceMean")
+
+
+def squared(composer: Composer, name: str) -> str:
+    """Return the data of which a value is the square; raise NoComposition for other values."""
+    square = composer.producer(name)
     composer.require(square is not None)
     assert square is not None
     power = composer.numbers(square.inputs[1]) if square.op_type == "Pow" else None
     squares = square.op_type == "Mul" and square.inputs[0] == square.inputs[1]
     composer.require(squares or (power is not None and bool((power == 2).all())))
-    return Spread(square.inputs[0], _axes(composer, total), epsilon, total.op_type == "ReduceMean")
+    return square.inputs[0]
 
 
 def _mean(composer: Composer, name: str) -> tuple[str, tuple[int, ...]] | None:
