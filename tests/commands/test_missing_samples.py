@@ -27,9 +27,9 @@ def report_of(folder: Path) -> dict:
 
 @pytest.mark.parametrize("until", ["assemble", "pack"])
 def test_it_stops_behind_the_schedule(model: Path, tmp_path: Path, until: str) -> None:
-    done = call("build", model, "--board", "icebreaker", "--out", tmp_path / "o", "--stop-after", until)
+    done = call("build", model, "--board", "ulx3s", "--out", tmp_path / "o", "--stop-after", until)
     assert done.exit_code == 1, done.output
-    assert "error[calibration-missing]" in done.output and "It fits `icebreaker`" in done.output
+    assert "error[calibration-missing]" in done.output and "It fits `ulx3s`" in done.output
     assert "cycles a frame" in done.output and 'np.savez("samples.npz", x=...)' in done.output
     assert "--random-calibration" in done.output
     report = report_of(tmp_path / "o")
