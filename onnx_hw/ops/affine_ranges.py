@@ -103,6 +103,27 @@ class AffineSequence:
     def __len__(self) -> int:
         return self._length
 
+    def between(self, begin: int, end: int) -> np.ndarray:
+        """Return the numbers from ``begin`` on and below ``end``, (numbers,) int64, without making the others."""
+        parts = [np.zeros(0, dtype=np.int64)]
+        for turns in self.turns[np.searchsorted(self._lasts, begin) :]:
+            least, most, step = turns.first + int(turns.pattern[0]), turns.first + int(turns.pattern[-1]), turns.step
+            if least >= end:
+                break
+            first, count = 0, turns.count
+            if step:
+                first = max(0, -((most - begin) // step))  # the first turn that ends at `begin` or later
+                count = min(count, -(-(end - least) // step)) - first  # up to the last one that begins below `end`
+            numbers = turns.first + step * (first + np.arange(count))[:, None] + turns.pattern
+            parts.append(numbers.reshape(-1))
+        numbers = np.concatenate(parts)
+        return numbers[np.searchsorted(numbers, begin) : np.searchsorted(numbers, end)]
+
+    @cached_property
+    def _lasts(self) -> np.ndarray:
+        """Last number of each loop, ascending."""
+        return np.array([t.first + (t.count - 1) * t.step + int(t.pattern[-1]) for t in self.turns], dtype=np.int64)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         parts = [
             (turns.first + turns.step * np.arange(turns.count)[:, None] + turns.pattern).reshape(-1)

@@ -32,7 +32,7 @@ class EventWindows:
         design: the design, with its FIFO depths.
         frames: number of frames of operations, one more than is streamed; see ``prediction.Events.solve``.
         offers: per input tensor, the cycle from which each token is offered, (tokens,) int64.
-        ready: per output tensor, the sink's trace of readiness.
+        ready: per output tensor, the sink's trace of readiness, (cycles,) or (rounds, cycles).
         links: the bounds, where there are more than those of the design.
 
     Attributes:

@@ -186,7 +186,8 @@ class Events:
             frames: operations of this many frames are predicted. Engines run on into a frame that never comes as far
                 as they can, so that F frames of tokens want ``frames = F + 1``.
             offers: per input tensor, the cycle from which each token is offered; one number a token.
-            ready: per output tensor, the sink's trace of readiness; missing or past its end means ready.
+            ready: per output tensor, the sink's trace of readiness, (cycles,) or (rounds, cycles); missing or past its
+                end means ready.
             depths: per edge, instead of the design's own FIFO depths.
         """
         (times,) = deque(self.solutions(frames, offers=offers, ready=ready, depths=depths), maxlen=1)
@@ -234,7 +235,9 @@ class Events:
         for link, bound in self._bounds:
             bound.delay, bound.lag = link.delay, link.lag
         known = {track: np.asarray(offers[tensor], dtype=np.int64) for tensor, track in self._sources.items()}
-        traces = {self._sinks[tensor]: np.asarray(trace, dtype=bool) for tensor, trace in (ready or {}).items()}
+        traces = {
+            self._sinks[tensor]: np.asarray(trace, dtype=bool).reshape(-1) for tensor, trace in (ready or {}).items()
+        }
         return self._solve(frames, known, traces)
 
 

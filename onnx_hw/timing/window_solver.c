@@ -3,7 +3,7 @@
 
 typedef struct {
     const uint8_t *ready; /* trace of a sink, or NULL */
-    int64_t ready_length;
+    int64_t ready_length, mask; /* of a cycle, its place in the trace: one that begins again has a power of two of them */
     const int64_t *offers; /* of a source: cycles, ascending; NULL for all others */
     int64_t offers_count, offered;
     int64_t *cycles, room, count; /* operations that fired in this window */
@@ -69,7 +69,7 @@ static int advance_until(Law *law, Track *track, Window *window, int64_t until)
             if (bounded > cycle)
                 cycle = bounded;
         }
-        while (cycle < window->ready_length && !window->ready[cycle])
+        while (cycle < window->ready_length && !window->ready[cycle & window->mask])
             cycle++;
         if (cycle >= until)
             return 1;

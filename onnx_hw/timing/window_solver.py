@@ -11,6 +11,7 @@ import numpy as np
 from onnx_hw.timing.native_code import compiled
 from onnx_hw.timing.prediction import BlockedEngine
 from onnx_hw.timing.row_solver import FrameSolver, Law, Name, NamedPrecedence
+from onnx_hw_sim.stalls import RepeatedTrace
 
 SOURCE = Path(__file__).with_name("window_solver.c")
 HEADER = SOURCE.with_name("solver_events.h")
@@ -19,7 +20,7 @@ HEADER = SOURCE.with_name("solver_events.h")
 class _Window(ctypes.Structure):
     _fields_ = [
         ("ready", ctypes.c_void_p),
-        ("ready_length", ctypes.c_int64),
+        *((name, ctypes.c_int64) for name in ("ready_length", "mask")),
         ("offers", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("offers_count", "offered")),
         ("cycles", ctypes.c_void_p),
@@ -61,16 +62,17 @@ class WindowSolver(FrameSolver):
         Args:
             frames: number of frames of operations.
             offers: by source, the cycle from which each token is offered, ascending.
-            ready: by sink, the cycles in which it is ready; past its end it always is.
+            ready: by sink, a trace of readiness, (cycles,) or (rounds, cycles); past its end it is always ready.
         """
         for name, cycles in offers.items():
             window, array = self._windows[self._numbers[name]], np.ascontiguousarray(cycles, dtype=np.int64)
             self._kept.append(array)
             window.offers, window.offers_count = array.ctypes.data, len(array)
         for name, trace in ready.items():
-            window, array = self._windows[self._numbers[name]], np.ascontiguousarray(trace, dtype=np.uint8)
-            self._kept.append(array)
-            window.ready, window.ready_length = array.ctypes.data, len(array)
+            window, repeated = self._windows[self._numbers[name]], RepeatedTrace(trace)
+            self._kept.append(repeated.row)
+            window.ready, window.ready_length = repeated.row.ctypes.data, repeated.length
+            window.mask = repeated.mask
         law, self._frames, self._open = self._law, frames, True
         self._awake = (ctypes.c_int64 * (2 * len(self._tracks)))()
         self._connect(law)

@@ -69,7 +69,8 @@ class Stimulus:
     Attributes:
         tokens: by source, (tokens, lanes) int64.
         offers: by source, (tokens,) int64 ascending: the cycle from which token j is offered and held.
-        ready: by sink, bool trace; after its end the sink is always ready.
+        ready: by sink, bool trace, (cycles,) or, of one that begins again, (rounds, cycles); after its end the sink is
+            always ready.
         expected: by sink, the number of tokens that end the simulation.
         cycles: hard limit.
         patience: cycles without a single firing or transfer, with work still to do, after which the run counts as a

@@ -32,7 +32,7 @@ class CompiledSimulator(NativeSimulator):
         "open": (POINTER, [ctypes.c_char_p]),
         "close": (None, [POINTER]),
         "source": (None, [POINTER, U32, I64, POINTER, POINTER]),
-        "sink": (None, [POINTER, U32, I64, I64, POINTER]),
+        "sink": (None, [POINTER, U32, I64, I64, I64, POINTER]),
         "window": (None, [POINTER, U64, U64]),
         "reset": (I32, [POINTER, I64, I64]),
         "advance": (I32, [POINTER, I64, I64, I64, I64]),

@@ -23,6 +23,7 @@ struct Source {
 struct Sink {
     int64_t expected = 0;
     int64_t trace_length = 0;
+    int64_t mask = -1;  // of a cycle, its place in the trace: one that begins again has a power of two of them
     const uint8_t* trace = nullptr;
 };
 
@@ -66,7 +67,7 @@ struct Simulation {
 
     bool drive_sink(uint32_t k, bool allowed) {
         const Sink& sink = sinks[k];
-        const bool ready = allowed && (cycle >= sink.trace_length || sink.trace[cycle]);
+        const bool ready = allowed && (cycle >= sink.trace_length || sink.trace[cycle & sink.mask]);
         *bench->ports[sources.size() + k].ready = ready;
         return ready;
     }
@@ -179,8 +180,9 @@ void simulation_source(void* handle, uint32_t k, int64_t tokens, const uint8_t* 
     static_cast<Simulation*>(handle)->sources[k] = Source{tokens, payload, offers};
 }
 
-void simulation_sink(void* handle, uint32_t k, int64_t expected, int64_t trace_length, const uint8_t* trace) {
-    static_cast<Simulation*>(handle)->sinks[k] = Sink{expected, trace_length, trace};
+void simulation_sink(void* handle, uint32_t k, int64_t expected, int64_t trace_length, int64_t mask,
+                     const uint8_t* trace) {
+    static_cast<Simulation*>(handle)->sinks[k] = Sink{expected, trace_length, mask, trace};
 }
 
 void simulation_window(void* handle, uint64_t from, uint64_t until) {

@@ -22,7 +22,7 @@ class Environment:
         self.tokens = [[_number(row) for row in pack(stimulus.tokens[s.name], s.bits)] for s in circuit.sources]
         self.idle = [_number(idle(s.lanes, s.bits)) for s in circuit.sources]
         self.offers = [stimulus.offers[s.name].tolist() for s in circuit.sources]
-        self.ready = [stimulus.ready[s.name].tolist() for s in circuit.sinks]
+        self.ready = [stimulus.ready[s.name].reshape(-1).tolist() for s in circuit.sinks]
         self.expected = [stimulus.expected[s.name] for s in circuit.sinks]
         self.limit = stimulus.cycles
         self.begin()

@@ -12,6 +12,7 @@ from onnx_hw_sim.native_arrays import bytes_at, firings, rows_to_offer
 from onnx_hw_sim.native_library import NativeLibrary
 from onnx_hw_sim.payload import unpack
 from onnx_hw_sim.shared_library import VERILOG
+from onnx_hw_sim.stalls import RepeatedTrace
 
 
 class RunStatus(IntEnum):
@@ -60,9 +61,10 @@ class NativeSimulator(NativeLibrary):
             self._function("source")(handle, *run, k, len(tokens), rows.ctypes.data, offers.ctypes.data)
             keep += [rows, offers]
         for k, sink in enumerate(self.circuit.sinks):
-            trace = np.ascontiguousarray(stimulus.ready[sink.name], dtype=np.uint8)
-            self._function("sink")(handle, *run, k, stimulus.expected[sink.name], len(trace), trace.ctypes.data)
-            keep.append(trace)
+            trace = RepeatedTrace(stimulus.ready[sink.name])
+            length, mask, address = trace.length, trace.mask, trace.row.ctypes.data
+            self._function("sink")(handle, *run, k, stimulus.expected[sink.name], length, mask, address)
+            keep.append(trace.row)
         return keep
 
     def _recording(self, handle: int, *run: int, status: RunStatus, since: int = 0) -> Recording:

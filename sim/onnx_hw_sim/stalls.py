@@ -5,12 +5,35 @@ Every function depends on its arguments alone, including the seed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 PIECE = 1 << 18
 """Random numbers that are in memory at once."""
+
+LONGEST_ROUND = 1 << 22
+"""Cycles after which a random trace of readiness begins again: a power of two, see ``RepeatedTrace``."""
+
+
+class RepeatedTrace:
+    """Trace of readiness as one round of it, for a compiled loop: in cycle t < ``length`` it is ``row[t & mask]``.
+
+    Args:
+        ready: (cycles,) bool; or (rounds, cycles) bool, all rounds the same and a power of two long, which takes the
+            memory of one round if it is a broadcast array.
+
+    Attributes:
+        row: one round, contiguous uint8. It must live as long as the loop.
+    """
+
+    def __init__(self, ready: np.ndarray) -> None:
+        self.length, self.mask, row = ready.size, -1, ready
+        if ready.ndim > 1:
+            self.mask, row = ready.shape[1] - 1, ready[0]
+            if ready.shape[1] & self.mask or (ready.strides[0] and (ready != row).any()):
+                raise ValueError(f"rounds of a trace must be equal and a power of two long, not {len(row)} cycles")
+        self.row = np.ascontiguousarray(row, dtype=bool).view(np.uint8)  # without a copy where it is bool
 
 
 def at_once(tokens: int) -> np.ndarray:
@@ -57,6 +80,20 @@ def held_offers(tokens: int, first: int, until: int) -> np.ndarray:
 def always(cycles: int = 0) -> np.ndarray:
     """Return the trace of a sink that is always ready, (cycles,) bool."""
     return np.ones(cycles, dtype=bool)
+
+
+def repeated(trace: Callable[[int], np.ndarray], cycles: int) -> np.ndarray:
+    """Return a trace of readiness of at least a number of cycles, in little memory.
+
+    Args:
+        trace: function that makes a trace of a number of cycles.
+
+    Returns:
+        (cycles,) bool, or (rounds, ``LONGEST_ROUND``) bool where there are more cycles than a round has.
+    """
+    if cycles <= LONGEST_ROUND:
+        return trace(cycles)
+    return np.broadcast_to(trace(LONGEST_ROUND), (-(-cycles // LONGEST_ROUND), LONGEST_ROUND))
 
 
 def random_ready(cycles: int, p: float, seed: int) -> np.ndarray:

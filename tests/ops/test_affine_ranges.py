@@ -28,6 +28,18 @@ def slidings(draw: st.DrawFn) -> Sliding:
 
 
 @settings(max_examples=300, derandomize=True)
+@given(slidings(), st.integers(1, 3), st.integers(0, 200), st.integers(0, 100))
+def test_numbers_between_two(sliding: Sliding, beats: int, begin: int, count: int) -> None:
+    if min(sliding.output) < 1 or not touches_the_image(sliding):
+        return
+    buffer = sliding.buffer(2, beats, 99)
+    for sequence in (buffer.waits, buffer.needs, buffer.releases, AffineSequence.every(9, 4, 3), AffineSequence(())):
+        every = np.asarray(sequence)
+        expected = every[(every >= begin) & (every < begin + count)]
+        np.testing.assert_array_equal(sequence.between(begin, begin + count), expected)
+
+
+@settings(max_examples=300, derandomize=True)
 @given(slidings(), st.integers(1, 3), st.integers(1, 4))
 def test_a_line_buffer_operation_by_operation(sliding: Sliding, beats_per_pixel: int, of_a_window: int) -> None:
     """The last beat a window can touch; rows that no later output row touches; what both engines need to go evenly."""

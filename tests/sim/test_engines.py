@@ -280,6 +280,19 @@ def test_engines_are_simulators(engines) -> None:
     assert [simulator.name for simulator in simulators] == ["compiled", "compiled", "interpreted"]
 
 
+def test_a_trace_that_begins_again(engines) -> None:
+    """Every engine reads it round after round, and is ready when all rounds have ended."""
+    trace = stalls.random_ready(8, 0.3, 6)
+    for rounds in (1, 3, 20):
+        given_ = stimulus(ADDER, 20, seed=1, ready={"sum": np.broadcast_to(trace, (rounds, 8))})
+        whole = replace(given_, ready={"sum": np.tile(trace, rounds)})
+        for simulator in engines(ADDER):
+            seen = simulator.run(given_)
+            assert_same(seen, simulator.run(whole))
+            taken = seen.cycles_of["sum"]
+            assert np.isin(taken % 8, np.flatnonzero(trace))[taken < 8 * rounds].all()
+
+
 @pytest.mark.parametrize("cycles", [1, 7, 20])
 def test_windows_hold_what_a_whole_recording_holds(engines, cycles: int) -> None:
     """Record runs that end, hang, and are cut off at another cycle than they began with, some cycles at a time."""

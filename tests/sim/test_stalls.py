@@ -85,3 +85,21 @@ def test_long_traces_are_made_in_pieces_of_the_same_random_numbers(monkeypatch: 
     stalls.burst_ready(3_000_000, 60, 60, 1), stalls.random_ready(3_000_000, 0.5, 1)
     assert tracemalloc.get_traced_memory()[1] < 40_000_000
     tracemalloc.stop()
+
+
+def test_a_long_trace_takes_the_memory_of_one_round() -> None:
+    whole = stalls.repeated(lambda cycles: stalls.random_ready(cycles, 0.5, 3), 10**9)
+    assert whole.size >= 10**9
+    assert whole.strides == (0, 1)
+    trace = stalls.RepeatedTrace(whole)
+    assert (trace.length, trace.mask) == (whole.size, stalls.LONGEST_ROUND - 1)
+    assert np.shares_memory(trace.row, whole)
+    assert stalls.repeated(stalls.always, 9).shape == (9,)
+    short = stalls.RepeatedTrace(np.array([True, False, True]))
+    assert (short.length, short.mask, short.row.tolist()) == (3, -1, [1, 0, 1])
+
+
+@pytest.mark.parametrize("rounds", [np.ones((2, 3), dtype=bool), np.eye(4, dtype=bool)])
+def test_refuses_rounds_that_differ_or_have_another_length(rounds: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="rounds of a trace must be equal and a power of two long"):
+        stalls.RepeatedTrace(rounds)

@@ -35,6 +35,19 @@ def test_cycles_of_some_events(window: int, design: Design, seed: int) -> None:
         assert not len(none[name])
 
 
+@settings(max_examples=20)
+@given(design=st.one_of(chains(5, 300), residuals(5, 300)), seed=st.integers(0, 1 << 16), bits=st.integers(0, 6))
+def test_a_sink_whose_trace_begins_again(design: Design, seed: int, bits: int) -> None:
+    stall, draw = random_stall(design, 3, seed), np.random.default_rng(seed)
+    rounds = draw.integers(1, 40)
+    ready = {tensor: np.broadcast_to(draw.random(1 << bits) < 0.4, (rounds, 1 << bits)) for tensor in stall.ready}
+    whole = predict(design, 4, offers=stall.offers, ready={name: np.ravel(rows) for name, rows in ready.items()})
+    wanted = {("sink", tensor): np.arange(len(cycles)) for tensor, cycles in whole.sinks.items()}
+    found = event_cycles(EventWindows(design, 4, stall.offers, ready), wanted)
+    for tensor, cycles in whole.sinks.items():
+        np.testing.assert_array_equal(found["sink", tensor], cycles)
+
+
 @settings(max_examples=10)
 @given(design=chains(5, 300), seed=st.integers(0, 1 << 16))
 def test_bounds_that_the_design_does_not_have(design: Design, seed: int) -> None:

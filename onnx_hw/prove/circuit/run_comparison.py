@@ -18,6 +18,7 @@ from onnx_hw.timing.prediction import BlockedEngine
 
 if TYPE_CHECKING:
     from onnx_hw.assemble.elaborate import CircuitNames
+    from onnx_hw.ops.affine_ranges import AffineSequence
     from onnx_hw_sim.circuit import Recording
 
 Name = tuple[str, str]
@@ -275,7 +276,7 @@ class _Fill:
         engine = next(engine for engine in schedule.engines if port in engine.pushes)
         self._wire, self._engine, self._operations = edge.tensor, (node, engine.name), engine.operations
         pushes = engine.pushes[port]
-        self._pushes = None if len(pushes) == engine.operations else np.asarray(pushes).astype(np.int32)
+        self._pushes = None if len(pushes) == engine.operations else pushes
         self._fired, self._pushed, self._popped, self.most = -engine.once, 0, 0, 0
 
     def add(self, fires: Mapping[str, np.ndarray], popped: np.ndarray, names: CircuitNames) -> None:
@@ -293,14 +294,13 @@ class _Fill:
             self._popped + len(popped),
         )
 
-    def _those_that_push(self, number: int, fired: np.ndarray, pushes: np.ndarray) -> np.ndarray:
+    def _those_that_push(self, number: int, fired: np.ndarray, pushes: AffineSequence) -> np.ndarray:
         """Return the cycles of operations that push, of consecutive ones of which the first has a number."""
         parts = [fired[:0]]
         while len(fired):
             first = number % self._operations
             count = min(len(fired), self._operations - first)  # up to the end of the frame
-            begin, end = np.searchsorted(pushes, (first, first + count))
-            parts.append(fired[pushes[begin:end] - first])
+            parts.append(fired[pushes.between(first, first + count) - first])
             number, fired = number + count, fired[count:]
         return np.concatenate(parts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -24,7 +25,8 @@ class Stall:
     Attributes:
         name: for the report.
         offers: cycle from which each token is offered, of all frames, per input tensor.
-        ready: trace of readiness per output tensor; always ready past its end.
+        ready: trace of readiness per output tensor, (cycles,) or, of one that begins again, (rounds, cycles); always
+            ready past its end.
     """
 
     name: str
@@ -54,11 +56,11 @@ def random_stall(design: Design, frames: int, kind: str, seed: int = SEED) -> St
                 else stalls.burst_offers(tokens, 60, 60, seed + k)
             )
         if edge.consumer is None:
-            cycles = 2 * frames * interval
-            ready[edge.tensor] = (
-                stalls.random_ready(cycles, 0.5, seed + k)
+            ready[edge.tensor] = stalls.repeated(
+                partial(stalls.random_ready, p=0.5, seed=seed + k)
                 if kind == "random"
-                else stalls.burst_ready(cycles, 60, 60, seed + k)
+                else partial(stalls.burst_ready, longest=60, pause=60, seed=seed + k),
+                2 * frames * interval,
             )
     return Stall(kind, offers, ready)
 

@@ -30,7 +30,7 @@ struct Source {
 struct Sink {
     Pins pins;
     std::vector<const uint8_t*> ready;  // per pattern
-    std::vector<int64_t> length;
+    std::vector<int64_t> length, mask;
     Word taking = 0;
     std::vector<int64_t> cycles[RUNS];
     std::vector<uint8_t> payload[RUNS];
@@ -71,7 +71,7 @@ struct Bench : Simulation {
         for (int k = 0; k < RUNS; k++) {
             const int64_t now = own_cycle(runs[k]);
             const int32_t pattern = runs[k].pattern;
-            set(sink.taking, k, now >= 0 && (now >= sink.length[pattern] || sink.ready[pattern][now]));
+            set(sink.taking, k, now >= 0 && (now >= sink.length[pattern] || sink.ready[pattern][now & sink.mask[pattern]]));
         }
         machine.nets[sink.pins.ready] = sink.taking;
     }
@@ -166,9 +166,10 @@ void gates_sink(void* handle, const int32_t* payload, int64_t width, int32_t val
     bench(handle).sinks.push_back(sink);
 }
 
-void gates_ready(void* handle, int32_t sink, const uint8_t* trace, int64_t length) {
+void gates_ready(void* handle, int32_t sink, const uint8_t* trace, int64_t length, int64_t mask) {
     bench(handle).sinks[sink].ready.push_back(trace);
     bench(handle).sinks[sink].length.push_back(length);
+    bench(handle).sinks[sink].mask.push_back(mask);
 }
 
 int64_t gates_transfers(void* handle, int32_t sink, int32_t run) {

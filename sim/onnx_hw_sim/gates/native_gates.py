@@ -95,7 +95,7 @@ def _declared(c: ctypes.CDLL) -> ctypes.CDLL:
         "source": (None, [pointer, pointer, i64, i32, i32, i64, i64, i64, pointer, pointer]),
         "offers": (None, [pointer, i32, pointer]),
         "sink": (None, [pointer, pointer, i64, i32, i32]),
-        "ready": (None, [pointer, i32, pointer, i64]),
+        "ready": (None, [pointer, i32, pointer, i64, i64]),
         "watch": (None, [pointer, pointer, pointer, i64, i32, i64, i64]),
         "watched": (i64, [pointer, pointer]),
         "step": (None, [pointer, i64]),

@@ -14,6 +14,7 @@ from onnx_hw_sim.gates.native_gates import RUNS, array_at, load, native_library
 from onnx_hw_sim.gates.netlist import FlatNetlist
 from onnx_hw_sim.gates.toggles import ModelledCells, ToggleCount, begin_count, end_count
 from onnx_hw_sim.payload import idle, pack, unpack
+from onnx_hw_sim.stalls import RepeatedTrace
 
 SLICE = 256  # cycles between two looks at Ctrl-C
 
@@ -170,9 +171,9 @@ class GateSimulator:
             c.gates_sink(handle, pins[0].ctypes.data, sink.width, *pins[1:])
             keep.append(pins[0])
             for pattern in plan.patterns:
-                trace = np.ascontiguousarray(pattern.ready[sink.name], dtype=np.uint8)
-                c.gates_ready(handle, k, trace.ctypes.data, len(trace))
-                keep.append(trace)
+                trace = RepeatedTrace(pattern.ready[sink.name])
+                c.gates_ready(handle, k, trace.row.ctypes.data, trace.length, trace.mask)
+                keep.append(trace.row)
         return keep
 
     def _pins(self, stream: Stream) -> tuple[np.ndarray, int, int]:

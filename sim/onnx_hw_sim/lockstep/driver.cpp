@@ -21,6 +21,7 @@ struct Source {
 struct Sink {
     int64_t expected = 0;
     int64_t trace_length = 0;
+    int64_t mask = -1;  // of a cycle, its place in the trace: one that begins again has a power of two of them
     const uint8_t* trace = nullptr;
 };
 
@@ -124,7 +125,7 @@ struct Simulation {
         }
         for (uint32_t k = 0; k < bench->sinks; k++) {
             const Sink& sink = run.sinks[k];
-            const bool ready = live && (run.cycle >= sink.trace_length || sink.trace[run.cycle]);
+            const bool ready = live && (run.cycle >= sink.trace_length || sink.trace[run.cycle & sink.mask]);
             run.held_back |= !ready;
             (*bench->ports[bench->sources + k].ready)[r] = ready;
         }
@@ -218,8 +219,9 @@ void lockstep_source(void* handle, uint32_t run, uint32_t k, int64_t tokens, con
     static_cast<Simulation*>(handle)->runs[run].sources[k] = Source{tokens, rows, offers};
 }
 
-void lockstep_sink(void* handle, uint32_t run, uint32_t k, int64_t expected, int64_t length, const uint8_t* trace) {
-    static_cast<Simulation*>(handle)->runs[run].sinks[k] = Sink{expected, length, trace};
+void lockstep_sink(void* handle, uint32_t run, uint32_t k, int64_t expected, int64_t length, int64_t mask,
+                   const uint8_t* trace) {
+    static_cast<Simulation*>(handle)->runs[run].sinks[k] = Sink{expected, length, mask, trace};
 }
 
 void lockstep_begin(void* handle, uint32_t run, int64_t limit, int64_t patience, int64_t tail, int64_t false_start) {

@@ -29,7 +29,7 @@ class LockstepSimulator(NativeSimulator):
         "open": (POINTER, [POINTER, I64, I64]),
         "close": (None, [POINTER]),
         "source": (None, [POINTER, U32, U32, I64, POINTER, POINTER]),
-        "sink": (None, [POINTER, U32, U32, I64, I64, POINTER]),
+        "sink": (None, [POINTER, U32, U32, I64, I64, I64, POINTER]),
         "begin": (None, [POINTER, U32, I64, I64, I64, I64]),
         "limit": (None, [POINTER, U32, I64]),
         "forget": (None, [POINTER, U32]),
