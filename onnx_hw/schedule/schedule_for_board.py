@@ -101,9 +101,9 @@ def refuse_what_does_not_fit(board: Board, network: Network, request: ScheduleRe
     """Raise the ``UserError`` of ``schedule_for_board``, if any; how fast a design would be is not worked out."""
     if network.loops and request.fps is None:
         with suppress(UserError):
-            schedule_for_board(board, network, request, Search(for_loops=False))
+            schedule_for_board(board, network, request, Search(for_loops=False, least_fifos=False))
             return
-    schedule_for_board(board, network, request)
+    schedule_for_board(board, network, request, Search(least_fifos=False))
 
 
 def far_too_large(board: Board, network: Network, request: ScheduleRequest) -> bool:

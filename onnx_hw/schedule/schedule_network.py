@@ -38,6 +38,7 @@ from onnx_hw.schedule.folding_for_interval import fold_for, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.min_cycles import longest_interval
+from onnx_hw.schedule.roomy_fifos import size_fifos_within
 from onnx_hw.schedule.search_folding import Search, far_too_much, hopeless
 from onnx_hw.schedule.search_latency import LEAST, cycles_of_frame_alone, deepen_fifos, fold_for_latency
 from onnx_hw.schedule.size_fifos import kept_interval, size_fifos
@@ -217,7 +218,19 @@ class Designs:
         FIFOs can be sized only after folding: where they do not fit, a slower design is tried, whose streams are
         narrower.
         """
-        slower, cost, latency = 0, Cost.of(target.board.family), self._latency
+        quickly = not self._search.least_fifos and self._latency is None
+        fitting, surely = self._first_that_fits(room, most, target, interval, quickly)
+        return fitting if surely else self._first_that_fits(room, most, target, interval, quickly=False)[0]
+
+    def _first_that_fits(
+        self, room: Budget, most: Budget, target: DesignTarget, interval: int | None, quickly: bool
+    ) -> tuple[tuple[Design, dict[str, Folding]] | None, bool]:
+        """Return what ``_fitting`` returns, and whether that is sure.
+
+        Args:
+            quickly: whether FIFOs need not be the least ones; see ``Search.least_fifos``.
+        """
+        slower, cost, latency, surely = 0, Cost.of(target.board.family), self._latency, True
         while True:
             if interval is None:
                 chosen = self._search.fastest(self._network, room, slower, cost)
@@ -228,8 +241,10 @@ class Designs:
             if chosen is not None and latency is not None:
                 chosen = fold_for_latency(self._network, chosen, room, target, cost, latency=latency)
             if chosen is None:
-                return None
-            design = size_fifos(_unsized(self._network, chosen, target))
+                return None, surely
+            unsized = _unsized(self._network, chosen, target)
+            roomy = size_fifos_within(unsized, most) if quickly else None
+            design = roomy or size_fifos(unsized, room=most)
             if latency is not None:
                 design = deepen_fifos(design)
             late = cycles_of_frame_alone(design) - self._latency if self._latency else 0
@@ -237,11 +252,12 @@ class Designs:
                 latency -= late
                 if latency > 0:
                     continue
-                return None
+                return None, surely
             if not most.excess(design.with_fifos()):
-                return design, chosen
+                return (design, chosen), True
+            surely &= roomy is None
             if interval is not None or slower == self._longest:
-                return None
+                return None, surely
             slower = min(max(slower, design.interval) * 3 // 2, self._longest)
 
     def _offers_at(self, cost: Cost) -> Offers:

@@ -189,8 +189,11 @@ class Search:
         cheapest: finds the cheapest that takes at most a number of cycles; None if nothing fits.
         for_loops: whether the foldings of loops are then chosen for their latency. That takes time, and decides only
             how fast a design is, not whether there is one.
+        least_fifos: whether FIFOs are as shallow as the interval allows. Otherwise a design whose FIFOs are deeper is
+            good enough where it fits, which is known sooner.
     """
 
     fastest: Callable[[Network, Budget, int, Cost], Foldings | None] = choose_folding
     cheapest: Callable[[Network, Budget, int, Cost], Foldings | None] = cheapest_folding
     for_loops: bool = True
+    least_fifos: bool = True

@@ -15,6 +15,7 @@ from onnx_hw.ir.design import Design, Edge, FifoSize
 from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.schedule import Schedule
+from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.check_fifo_depths import check_fifo_depths, too_shallow
 from onnx_hw.schedule.loop_pace import ample_on_loops, loop_paces
 from onnx_hw.schedule.min_fifo_depths import horizon, least, least_fifo_depths, part_of
@@ -28,12 +29,16 @@ MIN_GUESSES = 8
 """Number of depths that are guessed at least before the whole design is asked."""
 
 
-def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force: bool = False) -> Design:
+def size_fifos(
+    design: Design, given: Mapping[str, int] | None = None, *, force: bool = False, room: Budget | None = None
+) -> Design:
     """Return the design with ``live_depth``, ``rate_depth`` and ``depth`` of every edge that has a producer.
 
     Args:
         given: depths of some edges, by tensor. The others are chosen to go with them, for the interval that they allow.
         force: take them even though the network comes to a stop. Its simulation shows which core waits for which.
+        room: what there is. Where every FIFO at the least depth that it needs by itself takes more already, the design
+            has these depths, since those that are enough together do not fit either.
 
     Raises:
         UserError: every given depth that is of no edge or no depth, or with which the network comes to a stop.
@@ -46,6 +51,13 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
     check_fifo_depths(given, edges)
     enough = ample_on_loops(design, schedules)
     alone = {tensor: least_fifo_depths(design, edge, interval, schedules, enough) for tensor, edge in edges.items()}
+    if room is not None and not given:
+        least_of_all = {
+            tensor: FifoSize(affordable(rate, edges[tensor].deepest_at_once), live, rate)
+            for tensor, (live, rate) in alone.items()
+        }
+        if room.excess((least_design := replace(design, fifos=least_of_all)).with_fifos()):
+            return verify_design(least_design, "size_fifos")
     whole = _Whole(design, schedules, interval)
     beside = given
     if not whole.is_live(given):

@@ -56,6 +56,10 @@ class Precedences:
             tokens.delay, credits.delay = latency + edge.visible_after(depths[tensor]), edge.credit_return
             credits.lag = depths[tensor]
 
+    def credits(self, tensor: str) -> NamedPrecedence:
+        """Return the bound by which pushes on an edge wait for room in its FIFO."""
+        return self._tokens[tensor][3]
+
     def _dependencies(self) -> None:
         """Add rule 5."""
         for node, schedule in self._schedules.items():

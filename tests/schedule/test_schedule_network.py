@@ -218,7 +218,7 @@ def test_a_budget_that_is_too_small_is_stretched_where_it_must_be() -> None:
 def with_deep_fifos(monkeypatch: pytest.MonkeyPatch, depth: int) -> None:
     """Every FIFO of one depth: a network of which that is true would take minutes."""
 
-    def sized(design: Design) -> Design:
+    def sized(design: Design, **_: object) -> Design:
         fifos = {edge.tensor: FifoSize(depth, 1, 1) for edge in design.edges() if edge.producer}
         return replace(design, fifos=fifos)
 
