@@ -111,7 +111,8 @@ def test_a_list_of_boards_does_not_wait_for_the_compiler():
 
 def test_every_option_of_the_command_is_a_keyword():
     """A new option of ``onnx-hw build`` is a new keyword of ``onnx_hw.build``, typed and described."""
-    renamed = {"no_gate_level": "gate_level", "no_bitstream_check": "bitstream_check", "output": "output_kind"}
+    flags = ("witness", "gate_level", "bitstream_check")
+    renamed = {**{f"no_{name}": name for name in flags}, "output": "output_kind"}
     options = {renamed.get(option.name, option.name) for option in build.params} - {"as_json", "verbose"}
     described = inspect.getdoc(onnx_hw.build) or ""
     assert options <= set(inspect.signature(onnx_hw.build).parameters)

@@ -60,6 +60,7 @@ def build(
     folding: str | os.PathLike[str] | None = None,
     stop_after: Stage | str = Stage.UNPACK,
     seed: int = 1,
+    witness: bool = True,
     gate_level: bool = True,
     bitstream_check: bool = True,
     waves: bool = False,
@@ -107,6 +108,7 @@ def build(
         folding: TOML file with the lanes of every core, such as ``folding.toml`` of another build.
         stop_after: last stage to run, such as ``"schedule"``.
         seed: seed of the placer.
+        witness: whether onnxruntime runs the model, too, where it is installed.
         gate_level: whether the netlist of the chip is simulated, too.
         bitstream_check: whether the bitstream is unpacked again, and compared.
         waves: whether the circuit's first cycles are written as a waveform.
@@ -152,6 +154,7 @@ def build(
         stop_after=stop_after,  # type: ignore[arg-type]  # may be a text; an unknown one is refused there
         reading=reading,
         quantizing=quantizing,
+        witness=witness,
         gate_level=gate_level,
         bitstream_check=bitstream_check,
         seed=seed,

@@ -15,8 +15,8 @@ NAMES = {"clock": "clock_mhz", "dim": "dimensions", "latency": "latency_us"}
 
 _WORDS = """
 accuracy-loss bits board calibration check clock cut-at dim engine fastest folding fps inputs latency lenient
-multipliers newer no-bitstream-check no-gate-level out output-kind port precision random-calibration resize seed sqnr
-state stop-after store streaming strict waves
+multipliers newer no-bitstream-check no-gate-level no-witness out output-kind port precision random-calibration
+resize seed sqnr state stop-after store streaming strict waves
 """
 OPTIONS = frozenset(_WORDS.split())
 """Options of ``onnx-hw build`` and ``onnx-hw infer`` that are keywords of ``onnx_hw.build`` and ``onnx_hw.infer``."""
@@ -56,7 +56,7 @@ def _spelled(option: str, value: str | None) -> str:
     """Return the keyword of an option, with its value if there is one; empty for an option of another program."""
     if option not in OPTIONS:
         return ""
-    if option in ("no-gate-level", "no-bitstream-check"):
+    if option in ("no-witness", "no-gate-level", "no-bitstream-check"):
         return f"{option.removeprefix('no-').replace('-', '_')}=False"
     name = NAMES.get(option, option.replace("-", "_"))
     if value is None:

@@ -35,6 +35,7 @@ from onnx_hw.runtime.stage import Stage
 )  # fmt: skip
 @click.option("--seed", type=Count(*SEEDS), default=1, show_default=True, metavar="N", help="Seed of the placer.")
 @STORE
+@click.option("--no-witness", is_flag=True, help="Do not compare the model with onnxruntime.")
 @click.option("--no-gate-level", is_flag=True, help="Do not simulate the netlist of the chip.")
 @click.option("--no-bitstream-check", is_flag=True, help="Do not unpack the bitstream and compare it.")
 @click.option("--waves", is_flag=True, help="Write the circuit's first cycles as a waveform, waves.vcd.")
@@ -44,7 +45,14 @@ from onnx_hw.runtime.stage import Stage
 @VERBOSE
 @click.pass_obj
 def build(
-    session: CliSession, /, no_gate_level: bool, no_bitstream_check: bool, as_json: bool, verbose: bool, **fields: Any
+    session: CliSession,
+    /,
+    no_witness: bool,
+    no_gate_level: bool,
+    no_bitstream_check: bool,
+    as_json: bool,
+    verbose: bool,
+    **fields: Any,
 ) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
     from onnx_hw.cli.show.report_tables import summary
@@ -52,7 +60,12 @@ def build(
     from onnx_hw.commands.build import build as build_model
     from onnx_hw.commands.build import clamp_stages
 
-    options = BuildOptions(gate_level=not no_gate_level, bitstream_check=not no_bitstream_check, **fields)
+    proof: dict[str, Any] = {
+        "witness": not no_witness,
+        "gate_level": not no_gate_level,
+        "bitstream_check": not no_bitstream_check,
+    }
+    options = BuildOptions(**proof, **fields)
     session.next_step = partial(after_a_stopped_build, options)
     options = clamp_stages(options)
     session.folder, terminal = options.folder, session.terminal

@@ -37,7 +37,7 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Integers": ("--bits", "--precision", "--sqnr", "--accuracy-loss", "--output-kind"),
     "Speed and size": ("--fps", "--latency", "--fastest", "--multipliers", "--clock", "--folding"),
     "Search": ("--seeds", "--stop-at", "--budget", "--everything"),
-    "Proof": ("--engine", "--stalls", "--no-gate-level", "--no-bitstream-check", "--waves"),
+    "Proof": ("--engine", "--stalls", "--no-witness", "--no-gate-level", "--no-bitstream-check", "--waves"),
     "Port": ("--port", "--check", "--self-test", "--flash", "--dry-run"),
     "Output": ("--out", "--stop-after", "--json", "--open", "--verbose"),
     "Tools": ("--seed", "--jobs", "--scheduler", "--store", "--prune", "--help", "--version"),

@@ -43,6 +43,7 @@ from onnx_hw.prove.circuit.outputs import circuit_outputs
 from onnx_hw.prove.circuit.prove import Proof, compiles
 from onnx_hw.prove.model.compare import compare
 from onnx_hw.prove.model.onnxruntime_witness import compare_with_onnxruntime
+from onnx_hw.prove.model.onnxruntime_witness import difference_error as model_error
 from onnx_hw.quantization.quantize import PreparedModel, prepare_model, quantize_model
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.ranges.calibrate import RangeSource, SampleRanges
@@ -104,6 +105,8 @@ class BuildState:
         self.options, self.board, self.toolchain = options, find_board(options.board), toolchain
         begun = Report(sections.empty_model(options.model), sections.describe_board(self.board))
         self.recorder = Recorder(progress, begun)
+        if not options.witness:
+            self.recorder.set_links(model_reference=proof_chain.open_reference("`--no-witness`"))
         if not options.gate_level:
             self.recorder.set_links(circuit_netlist=proof_chain.open_netlist("`--no-gate-level`"))
         if not options.bitstream_check:
@@ -173,10 +176,12 @@ class BuildState:
 
     def _ask_onnxruntime(self, frames: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Compare the model as it is read with the model as onnxruntime runs it, where that is installed."""
+        if not self.options.witness:
+            return
         witness = compare_with_onnxruntime(self.options.model, self.written, frames, self.batch)
         self.recorder.set_links(model_reference=proof_chain.model_reference(witness))
         if witness.wrong:
-            self.warn([stage_messages.witness_warning(witness.difference)])
+            raise model_error(witness)
 
     def _calibration_data(self, prepared: PreparedModel) -> tuple[Mapping[str, np.ndarray] | None, ScaleOrigin]:
         """Return the samples that ranges are learned from, by graph input, (samples, *shape), and their origin.

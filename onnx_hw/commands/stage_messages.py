@@ -116,11 +116,6 @@ def schedule_fact(planned: DesignSection, unused: str, above: str) -> str:
     )
 
 
-def witness_warning(difference: str) -> Warned:
-    """Return the warning that onnxruntime computes something else for the model."""
-    return f"link 1 is broken, onnxruntime computes something else: {difference}", "please report it with the model"
-
-
 def netlist_warning(error: NotSimulated) -> Warned:
     """Return the warning that the chip's netlist was not simulated."""
     return f"link 4 is open, the netlist was not simulated: {error}", "please report it with the model"

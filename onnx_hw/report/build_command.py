@@ -32,6 +32,7 @@ VALUES = {
 FLAGS = {
     "random_calibration": "--random-calibration",
     "waves": "--waves",
+    "witness": "--no-witness",
     "gate_level": "--no-gate-level",
     "bitstream_check": "--no-bitstream-check",
 }

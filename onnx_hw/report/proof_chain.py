@@ -95,14 +95,19 @@ def _fault(problem: Problem) -> ChainFault:
     return ChainFault(problem.code, problem.message, problem.where, problem.hint, last_words)
 
 
+def open_reference(why: str) -> ChainLink:
+    """Return link 1 where onnxruntime did not run the model."""
+    return ChainLink(compared=f"the model was not compared with onnxruntime: {why}")
+
+
 def model_reference(witness: Witness) -> ChainLink:
     """Return link 1: the model as it is read against the model as onnxruntime runs it."""
     if witness.obstacle:
-        return ChainLink(compared=f"the model was not compared with onnxruntime: {witness.obstacle}")
-    turned = f"; {witness.rounded:,} integers rounded the other way" if witness.rounded else ""
+        return open_reference(witness.obstacle)
+    turned = f"; {witness.rounded:,} integers decided the other way, each at a tie" if witness.rounded else ""
     return ChainLink(
         FAILED if witness.wrong else PROVEN,
-        f"{witness.tensors} tensors, the outputs and the results of quantizers, with onnxruntime{turned}",
+        f"{witness.tensors} tensors, the outputs and what is decided on the way, with onnxruntime{turned}",
         witness.frames,
         1,
         witness.values,

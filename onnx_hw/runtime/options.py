@@ -164,6 +164,7 @@ class BuildOptions(ModelOptions):
     Attributes:
         out: folder for everything written; None for ``<model>-<board>`` in the current folder.
         stop_after: last stage to run.
+        witness: whether onnxruntime runs the model, too, where it is installed.
         gate_level: whether the netlist of the chip is simulated, too.
         bitstream_check: whether the bitstream is unpacked again, and compared.
         seed: of the placer; another one gives another place to every cell, and another clock.
@@ -174,6 +175,7 @@ class BuildOptions(ModelOptions):
 
     out: Path | None = None
     stop_after: Stage = Stage.UNPACK
+    witness: bool = True
     gate_level: bool = True
     bitstream_check: bool = True
     seed: int = 1

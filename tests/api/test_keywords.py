@@ -24,6 +24,7 @@ from onnx_hw.cli.infer import infer
         ("`--bits weights=4,data=4`", '`bits={"weights": 4, "data": 4}`'),
         ("give real samples with --calibration", "give real samples with calibration"),
         ("`--no-gate-level`", "`gate_level=False`"),
+        ("`--no-witness`", "`witness=False`"),
         ("`--no-bitstream-check`", "`bitstream_check=False`"),
         ("build it without --stop-after", "build it without stop_after"),
         ("--dim NAME=NUMBER", 'dimensions={"NAME": NUMBER}'),

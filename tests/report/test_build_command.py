@@ -61,6 +61,7 @@ OPTIONS = st.builds(
         clock_mhz=optional(st.sampled_from([24.0, 62.5])),
     ),
     stop_after=st.sampled_from(list(Stage)[list(Stage).index(Stage.SIMULATE) :]),
+    witness=st.booleans(),
     gate_level=st.booleans(),
     bitstream_check=st.booleans(),
     seed=st.integers(1, 99),

@@ -43,7 +43,7 @@ def find_unexplained(pieces: SegmentRun, name: str, node: Node, golden: np.ndarr
     if not differs.any():
         return differs
     if facts_of(node).rounded is not None and golden.dtype.kind in "iu":
-        return differs & ~_rounded(pieces, name, golden, TIE + off)
+        return differs & ~is_rounded(pieces, name, golden, TIE + off)
     if facts_of(node).effect is Effect.PICKS:
         return differs & ~_as_extreme(pieces, node, golden)
     if facts_of(node).effect is Effect.SNAPS:
@@ -59,7 +59,7 @@ def _differs(golden: np.ndarray, computed: np.ndarray) -> np.ndarray:
     return np.asarray(golden != computed)
 
 
-def _rounded(pieces: SegmentRun, name: str, golden: np.ndarray, tie: float) -> np.ndarray:
+def is_rounded(pieces: SegmentRun, name: str, golden: np.ndarray, tie: float) -> np.ndarray:
     """Find where an integer is the rounded real value; next to a jump of a function, the value on either side.
 
     Where sums cancel, even double precision is off: as far as it may be, the real value may lie on either side.

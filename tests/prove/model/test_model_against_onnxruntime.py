@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +15,17 @@ import pytest
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
+from onnx_hw.commands.build import build
+from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.onnx.operators import registry
 from onnx_hw.onnx.operators.softmax import softmax as softmax_of
 from onnx_hw.onnx.parse import tensors
 from onnx_hw.prove.model import onnxruntime_process, onnxruntime_witness
 from onnx_hw.prove.model.onnxruntime_witness import Witness, compare_with_onnxruntime
-from onnx_hw.report.proof_chain import FAILED, LEFT_OUT, PROVEN, model_reference
+from onnx_hw.report.proof_chain import FAILED, LEFT_OUT, PROVEN, model_reference, witness_in_short
+from onnx_hw.report.read import read_report
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.stage import Stage
 from support.fixture_paths import EXAMPLES
 
 Operator = Callable[..., np.ndarray]
@@ -213,3 +220,113 @@ def test_digits() -> None:
 def test_only_a_process_of_its_own_imports_it() -> None:
     for module in (onnxruntime_witness, onnxruntime_process):
         assert not hasattr(module, "onnxruntime")
+
+
+# ---- decisions at ties, and faults of decisions ----------------------------------------------------------------------
+
+
+def averaged(folder: Path) -> Path:
+    """Means of four integers, half of which are at a tie or a quarter beside it."""
+    constants = {"scale": np.float32(0.1), "zero": np.int8(-5)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["x_int8"]),
+        helper.make_node("DequantizeLinear", ["x_int8", "scale", "zero"], ["x_real"]),
+        helper.make_node("AveragePool", ["x_real"], ["mean"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("QuantizeLinear", ["mean", "scale", "zero"], ["y_int8"]),
+        helper.make_node("DequantizeLinear", ["y_int8", "scale", "zero"], ["y"]),
+    ]
+    return write(folder, nodes, [1, 2, 16, 16], constants)
+
+
+def picked(folder: Path) -> Path:
+    """Positions of the greatest of products; of two equal columns, rounding decides which."""
+    generator = np.random.Generator(np.random.PCG64(5))
+    weights = generator.normal(size=(33, 8)).astype(np.float32)
+    weights[:, 4:] = weights[:, :4]
+    nodes = [
+        helper.make_node("MatMul", ["x", "weights"], ["product"]),
+        helper.make_node("ArgMax", ["product"], ["place"], axis=1, keepdims=1),
+        helper.make_node("Cast", ["place"], ["y"], to=TensorProto.FLOAT),
+    ]
+    return write(folder, nodes, [1, 33], {"weights": weights})
+
+
+def sorted_out(folder: Path) -> Path:
+    constants = {"three": np.array([3], dtype=np.int64)}
+    nodes = [
+        helper.make_node("TopK", ["x", "three"], ["largest", "place"]),
+        helper.make_node("Cast", ["place"], ["y"], to=TensorProto.FLOAT),
+    ]
+    return write(folder, nodes, [1, 40], constants)
+
+
+def decided(folder: Path) -> Path:
+    nodes = [
+        helper.make_node("Greater", ["x", "limit"], ["is_greater"]),
+        helper.make_node("Cast", ["is_greater"], ["y"], to=TensorProto.FLOAT),
+    ]
+    return write(folder, nodes, [1, 40], {"limit": np.array(0.1, dtype=np.float32)})
+
+
+DECISIONS = {model.__name__: model for model in (averaged, picked, sorted_out, decided)}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_tie_is_no_fault(name: str, seed: int, tmp_path: Path) -> None:
+    witness = witness_of(DECISIONS[name](tmp_path), seed)
+    assert (witness.obstacle, witness.wrong) == ("", 0), witness.difference
+
+
+def second_best(function: Operator) -> Operator:
+    """Pick the last place in one row of many."""
+    return lambda x, **attributes: np.full_like(function(x, **attributes), x.shape[attributes.get("axis", 0)] - 1)
+
+
+def one_place_on(function: Any) -> Any:
+    def other(x: np.ndarray, k: np.ndarray, **attributes: Any) -> tuple[np.ndarray, np.ndarray]:
+        values, places = function(x, k, **attributes)
+        return values, np.roll(places, 1)
+
+    return other
+
+
+WRONG_DECISIONS: dict[str, tuple[str, str, Any]] = {
+    "a mean is rounded down": ("averaged", "QuantizeLinear", rounds_down),
+    "a mean divides by another number": ("averaged", "AveragePool", lambda f: lambda x, **a: f(x, **a) * 1.02),
+    "the greatest is not picked": ("picked", "ArgMax", second_best),
+    "positions are turned": ("sorted_out", "TopK", one_place_on),
+    "a comparison is reversed": ("decided", "Greater", lambda function: lambda a, b: function(b, a)),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG_DECISIONS)
+def test_a_wrong_decision_is_a_fault(fault: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    name, operator, change = WRONG_DECISIONS[fault]
+    path = DECISIONS[name](tmp_path)
+    otherwise(monkeypatch, operator, change)
+    assert witness_of(path).wrong > 0
+
+
+def test_a_difference_ends_the_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = nibbles(tmp_path)
+    monkeypatch.setattr(tensors, "unpack", swap_nibbles)
+    options = BuildOptions(model=path, out=tmp_path / "out", stop_after=Stage.QUANTIZE, random_calibration=True)
+    with pytest.raises(UserError, match="onnxruntime") as raised:
+        build(options)
+    assert raised.value.exit_code == ExitCode.MISMATCH and raised.value.problems[0].code == "model-differs"
+    assert "--no-witness" in raised.value.problems[0].hint
+    links = read_report(tmp_path / "out").links
+    assert links.model_reference.state == FAILED and links.model_reference.difference in str(raised.value)
+
+
+def test_the_witness_can_be_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = nibbles(tmp_path)
+    monkeypatch.setattr(tensors, "unpack", swap_nibbles)
+    options = BuildOptions(model=path, out=tmp_path / "out", stop_after=Stage.QUANTIZE, random_calibration=True)
+    report = build(options.but(witness=False)).report
+    assert report.links.model_reference.state == LEFT_OUT
+    said = "the model was not compared with onnxruntime: `--no-witness`"
+    assert report.links.model_reference.compared == said == witness_in_short(report.links)
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert said.replace("`", "") in re.sub(r"<[^>]*>|`", "", page)
