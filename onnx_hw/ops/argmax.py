@@ -10,11 +10,13 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import counted, decoded, delayed, engine
+from onnx_hw.ops.driven_images import vectors_of_pixels
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Component, Operator, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.test_vectors import TestVectors
 from onnx_hw_boards.demand import Adder, Comparator, Demand, LogicFunction, Multiplexer, Register
 
 
@@ -102,6 +104,9 @@ class ArgMax(Operator[ArgMaxFolding]):
             last=self.last,
             depth=depths["o"],
         )
+
+    def test_vectors(self, folding: ArgMaxFolding) -> TestVectors:
+        return vectors_of_pixels(self, folding)
 
     def __repr__(self) -> str:
         return f"Arg{'Max' if self.largest else 'Min'}{' last' if self.last else ''}"

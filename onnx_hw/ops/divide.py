@@ -28,6 +28,7 @@ from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.test_vectors import TestVectors, of_pairs
 from onnx_hw_boards.demand import Adder, Comparator, Demand, Multiplexer, Register
 
 
@@ -152,6 +153,9 @@ class Divide(DividingOperator[DivideFolding]):
             steps=folding.steps,
             depth=depths["o"],
         )
+
+    def test_vectors(self, folding: DivideFolding) -> TestVectors:
+        return of_pairs(self, folding, divisors=[number - self.offsets[1] for number in (-1, 0, 1)])
 
     def __repr__(self) -> str:
         return f"Divide to {self.grid.low}..{self.grid.high}"

@@ -29,6 +29,7 @@ from onnx_hw.ops.demand.blocks import (
 )
 from onnx_hw.ops.demand.matmul import dot_demand, vectors_demand, weight_buffer_demand
 from onnx_hw.ops.demand.soft_multipliers import MULTIPLIER_BITS, known_products_demand, multiplier_for, product_demand
+from onnx_hw.ops.driven_images import vectors_of_images
 from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.operator import Component, Operator, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_pixels
@@ -368,7 +369,9 @@ class MatMul(Operator[MatMulFolding]):
         return weight_memories(self._weights(folding), self.weight_type, in_logic=folding.in_logic)
 
     def test_vectors(self, folding: MatMulFolding) -> TestVectors | None:
-        return None if self.has_dynamic_weights else of_vectors(self, folding, self.constants, self.lanes(folding))
+        if self.has_dynamic_weights:
+            return vectors_of_images(self, self.lanes(folding))
+        return of_vectors(self, folding, self.constants, self.lanes(folding))
 
     @property
     def parameters(self) -> Mapping[str, object]:

@@ -23,11 +23,13 @@ from onnx_hw.ops.demand.blocks import accumulator, added, delayed, engine, posit
 from onnx_hw.ops.demand.division import pixel_ring_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand
 from onnx_hw.ops.demand.wide_product import WIDEST_FACTOR, wide_product_demand, wide_product_latency
+from onnx_hw.ops.driven_images import vectors_of_pixels
 from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.operator import Component, Operator, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.test_vectors import TestVectors
 from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Multiplexer, Register
 
 POINT_BITS = 18
@@ -274,6 +276,9 @@ class Normalize(Operator[NormalizeFolding]):
             in_logic=folding.in_logic,
             depth=depths["o"],
         )
+
+    def test_vectors(self, folding: NormalizeFolding) -> TestVectors:
+        return vectors_of_pixels(self, folding)
 
     def __repr__(self) -> str:
         return f"Normalize {'with' if self.centered else 'without'} mean"

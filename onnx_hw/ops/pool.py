@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.demand.blocks import accumulator, counted, decoded, delayed, maximum
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
+from onnx_hw.ops.driven_images import vectors_of_images
 from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.operator import Component, lanes_beside, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_channels, only_channels
 from onnx_hw.ops.sliding_operator import SlidingOperator
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.test_vectors import TestVectors
 from onnx_hw_boards.demand import Demand
 
 FOLDS: Mapping[str, Callable[..., np.ndarray]] = {"max": np.max, "min": np.min, "sum": np.sum}
@@ -112,6 +114,13 @@ class Pool(SlidingOperator[SlidingFolding]):
             pad_value=self.pad_value,
             depth=depths["o"],
         )
+
+    def test_vectors(self, folding: SlidingFolding) -> TestVectors:
+        """Return the test vectors, of a few rows where the image has many: frames test the rows."""
+        height, width, channels = self.operand.shape
+        rows = self.dilations[0] * (self.kernel[0] - 1) + 1 + 2 * self.strides[0]
+        low = replace(self, operand=replace(self.operand, shape=(min(height, rows), width, channels)))
+        return vectors_of_images(self if low.illegal(folding) else low)
 
     def __repr__(self) -> str:
         return f"Pool {self.kind} {self.kernel[0]}×{self.kernel[1]}"

@@ -10,6 +10,7 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import added, counted, decoded, delayed, engine, maximum
+from onnx_hw.ops.driven_images import vectors_of_images
 from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.operator import Component, Operator, even_lanes
 from onnx_hw.ops.permutation import Permutation, of_channels
@@ -17,6 +18,7 @@ from onnx_hw.ops.pool import FOLDS
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.test_vectors import TestVectors
 from onnx_hw_boards.demand import Demand, LogicFunction, Memory
 
 CHUNKS_IN_FLIGHT = 3
@@ -97,6 +99,9 @@ class Reduce(Operator[EvenFolding]):
             **self.stream_shapes(folding),
             depth=depths["o"],
         )
+
+    def test_vectors(self, folding: EvenFolding) -> TestVectors:
+        return vectors_of_images(self)
 
     def __repr__(self) -> str:
         return f"Reduce {self.kind}"

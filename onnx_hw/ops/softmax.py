@@ -19,11 +19,13 @@ from onnx_hw.ops.demand.blocks import accumulator, added, delayed, engine, maxim
 from onnx_hw.ops.demand.division import divider_demand, pixel_ring_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand
 from onnx_hw.ops.dividing_operator import DividingOperator, StepFolding
+from onnx_hw.ops.driven_images import vectors_of_pixels
 from onnx_hw.ops.operator import Component, even_lanes
 from onnx_hw.ops.rom_contents import RomImage
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.test_vectors import TestVectors
 from onnx_hw.ops.token_buffer import pixel_buffer
 from onnx_hw_boards.demand import Comparator, Demand, LogicFunction, Multiplexer, Register
 
@@ -182,6 +184,9 @@ class Softmax(DividingOperator[SoftmaxFolding]):
         words = self.exponentials.reshape(-1, 1)
         image = RomImage(words, self._bits[0], False, "exponential")
         return {f"exponential{lane}": image for lane in range(folding.lanes)}
+
+    def test_vectors(self, folding: SoftmaxFolding) -> TestVectors:
+        return vectors_of_pixels(self, folding)
 
     def __repr__(self) -> str:
         return f"Softmax to {self.grid.low}..{self.grid.high}"

@@ -22,11 +22,13 @@ from onnx_hw.exact.step_function import Steps
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 
-FRAMES = 2
+FRAMES = 4
+"""Frames of every core: the least result, the greatest, and two that are drawn where the whole frame makes it."""
 MAX_ARGUMENTS = 2048
 """Arguments of a channel at most. Of functions with more thresholds some are tested, evenly chosen."""
 SPREAD_ARGUMENTS = 16
-MAX_CYCLES = 50_000
+SEED = 21
+MAX_CYCLES = 400_000
 """Cycles of a core of sums of products, whose vectors may take many; of more vectors some are shown, evenly chosen."""
 
 
@@ -77,19 +79,19 @@ def of_steps(operator: _Elementwise, folding: Any, exact: Steps, circuit: Requan
     (first, last), rows, covered, real, places, of_places = operator.operand.range, [], 0, 0, 0, 0
     for thresholds in exact.thresholds:
         inner = np.unique(thresholds[(thresholds > first) & (thresholds <= last)])
-        shown = _at_most(MAX_ARGUMENTS // 2, inner)
+        shown = at_most(MAX_ARGUMENTS // 2, inner)
         row = [shown, shown - 1]
         real, covered = real + len(inner), covered + len(shown)
         if isinstance(circuit, TableRequantizer):
             inside = np.arange(max(first, circuit.clamp.min), min(last, circuit.clamp.max) + 1)
-            row.append(_at_most(MAX_ARGUMENTS, inside))
+            row.append(at_most(MAX_ARGUMENTS, inside))
             places, of_places = places + len(row[-1]), of_places + len(inside)
         rows.append(_with_spread(np.concatenate(row), first, last))
     ends = 2 * len(rows)
     return _shown(operator, folding, rows, TestVectors(None, (), covered, real, places, of_places, ends, ends))
 
 
-def _at_most(count: int, arguments: np.ndarray) -> np.ndarray:
+def at_most(count: int, arguments: np.ndarray) -> np.ndarray:
     """Return all of the parts, or an equal number of each if there are more than that."""
     return arguments[:: max(1, -(-len(arguments) // count))]
 
@@ -98,7 +100,7 @@ def of_table(operator: _Elementwise, folding: Any, functions: int) -> TestVector
     """Return test vectors of tables of every argument, one for each function."""
     first, last = operator.operand.range
     every = np.arange(first, last + 1)
-    shown = _at_most(MAX_ARGUMENTS, every)
+    shown = at_most(MAX_ARGUMENTS, every)
     ends, places = 2 * functions, functions * len(shown)
     counts = TestVectors(None, (), 0, 0, places, functions * len(every), ends, ends)
     return _shown(operator, folding, [_with_spread(shown, first, last)], counts)
@@ -134,18 +136,27 @@ def of_windows(operator: _Sums, weights: np.ndarray, places: np.ndarray, lanes: 
     for frame, ends in enumerate(((low, high), (high, low))):
         frames[frame] = ends[1]
         frames[frame, window[window >= 0]] = np.where(positive, *ends)
+    drawn = np.random.Generator(np.random.PCG64(SEED))
+    frames[2] = np.where(drawn.integers(0, 2, frames[2].shape), low, high)
+    frames[3] = drawn.integers(low, high + 1, frames[3].shape)
     images = frames.reshape(FRAMES, height, width, channels)
     return _with_ends(TestVectors(operator, (images,), lanes=lanes), (low, high), operator.golden(images)[0], weights)
 
 
-def of_pairs(operator: _OfTwo, folding: Any, lanes: int = 0) -> TestVectors:
+def of_pairs(operator: _OfTwo, folding: Any, lanes: int = 0, divisors: Sequence[int] = ()) -> TestVectors:
     """Return test vectors of what is computed of two elements at the same place: all pairs of ends, and numbers all
     over both ranges.
 
-    The result is linear in each operand, so it is least and greatest at such a pair.
+    The result is linear in each operand, so it is least and greatest at such a pair; a quotient also where the divisor
+    is next to 0.
+
+    Args:
+        lanes: products per cycle.
+        divisors: further numbers of the second operand, where they are in its range.
     """
     spans, (result,) = [operand.range for operand in operator.operands()], operator.results()
-    corners = np.array(list(product(*spans)))
+    inside = {*spans[1], *(number for number in divisors if spans[1][0] <= number <= spans[1][1])}
+    corners = np.array(list(product(spans[0], sorted(inside))))
     over = [
         [first + (last - first) * (7 * k % SPREAD_ARGUMENTS) // (SPREAD_ARGUMENTS - 1) for k in range(SPREAD_ARGUMENTS)]
         for first, last in spans

@@ -372,7 +372,7 @@ class Report:
     simulation: Annotated[Simulation | None, "the circuit compared with golden and the timing"] = None
     reached: Annotated[
         DirectedVectorCoverage | None,
-        "coverage of sums, requantizers and tables by directed vectors; null without such cores",
+        "coverage of cores that compute by directed vectors; null without such cores",
     ] = None
     synthesis: Annotated[Synthesis | None, "results of synthesis and routing"] = None
     memories: Annotated[

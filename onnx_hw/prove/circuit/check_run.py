@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SLACK = 64
 """Cycles simulated beyond the predicted end."""
 
+UNUSED_SEED = 11
+"""Seed of what unused lanes hold."""
+
 Name = tuple[str, str]
 
 NO_END = 1 << 60
@@ -205,7 +208,9 @@ def stimulus_of(
 
 
 def _fill_unused_lanes(beats: np.ndarray, edge: Edge) -> np.ndarray:
-    """Fill the unused lanes of an input with extreme values: no result may depend on them."""
+    """Fill the unused lanes of an input with extreme values, drawn for each beat: no result may depend on them."""
     used = edge.order.used(len(beats))
-    extremes = np.where(np.arange(beats.size) % 2, edge.type.dtype.min, edge.type.dtype.max).reshape(beats.shape)
-    return np.where(used, beats, extremes)
+    if used.all():
+        return beats
+    is_least = np.random.Generator(np.random.PCG64(UNUSED_SEED)).integers(0, 2, beats.shape, dtype=bool)
+    return np.where(used, beats, np.where(is_least, edge.type.dtype.min, edge.type.dtype.max))

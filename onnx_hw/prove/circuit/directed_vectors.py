@@ -1,10 +1,11 @@
-"""Directed vectors (link 3): operands for sums and functions that drive them where frames may never do.
+"""Directed vectors (link 3): operands of cores that compute, which drive them where frames may never do.
 
 The sums before a requantizer seldom come near the ends of their range, so a fault of large values passes any number of
 samples. Here such cores are placed in parallel in a circuit of their own, each as in the design, and get the operands
-that drive them there (``Operator.test_vectors``). Sums, of products or of two tensors, get the operands that make each
-as small and as large as it can be. Functions get both sides of every threshold, both ends of the reachable range, every
-entry of a table, and numbers in between. Values and firings are compared as in any run.
+that drive them there (``Operator.test_vectors``). Sums, of products, of windows, of frames or of two tensors, get the
+operands that make each as small and as large as it can be. Functions get both sides of every threshold, both ends of
+the reachable range, every entry of a table, and numbers in between. What compares or normalizes the channels of a pixel
+gets pixels that each channel decides. Values and firings are compared as in any run.
 
 What does not depend on data needs no such vectors: an engine's loops end, and its weights are read to the last place,
 in every frame.
@@ -31,10 +32,11 @@ from onnx_hw.prove.circuit.vector_coverage import DirectedVectorCoverage
 from onnx_hw.runtime.listener import NULL_LISTENER, Listener
 from onnx_hw.runtime.options import SimulationEngine
 
-MAX_LANES, MAX_PRODUCTS = 64, 16
-"""Greatest number of lanes of all functions, and of products of all sums: so compiling them takes little time."""
+MAX_LANES, MAX_PRODUCTS = 1024, 1024
+"""Greatest number of lanes of all functions, and of products of all sums: compiling more takes long. What is left out
+is named in the report."""
 
-MAX_CYCLES = {SimulationEngine.COMPILED: 400_000, SimulationEngine.INTERPRETED: 4_000}
+MAX_CYCLES = {SimulationEngine.COMPILED: 1_000_000, SimulationEngine.INTERPRETED: 4_000}
 """Greatest number of cycles of a core, by simulator."""
 
 
@@ -58,7 +60,7 @@ class DirectedVectorResult:
 def check_directed_vectors(
     design: Design, folder: Path, engine: str = SimulationEngine.COMPILED, listener: Listener = NULL_LISTENER
 ) -> DirectedVectorResult:
-    """Run directed vectors through the sums and the functions of one integer of a design.
+    """Run directed vectors through the cores of a design that compute.
 
     Args:
         folder: where the simulator is compiled.

@@ -179,4 +179,9 @@ def test_what_there_is_no_time_for_is_not_counted(tmp_path: Path, monkeypatch: p
     covered = found.coverage
     assert (covered.cores, covered.of_cores) == (1, 2)
     assert covered.thresholds == covered.of_thresholds
-    assert covered.places < covered.of_places and "1 of 2 sums, requantizers" in str(covered)
+    assert (
+        covered.places < covered.of_places
+        and "1 of 2 cores" in str(covered)
+        and covered.left_out == ("table",)
+        and str(covered).endswith("not table")
+    )
