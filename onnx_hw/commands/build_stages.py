@@ -44,6 +44,7 @@ from onnx_hw.prove.circuit.prove import Proof, compiles
 from onnx_hw.prove.model.compare import compare
 from onnx_hw.prove.model.onnxruntime_witness import compare_with_onnxruntime
 from onnx_hw.prove.model.onnxruntime_witness import difference_error as model_error
+from onnx_hw.prove.model.quantizer_judge import judge_quantizer, verdict_error
 from onnx_hw.quantization.quantize import PreparedModel, prepare_model, quantize_model
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.quantization.ranges.calibrate import RangeSource, SampleRanges
@@ -163,6 +164,11 @@ class BuildState:
             recorder.warn(
                 "golden was not compared with the model: no frame could be drawn", "give samples with --inputs"
             )
+        if data and made.floats and compared.fidelity and self.origin is ScaleOrigin.SAMPLES:
+            shown = compared.frames[: compared.from_user]
+            verdict = judge_quantizer(made.model, made.floats[1], data, compared.fidelity, shown)
+            if verdict.findings:
+                raise verdict_error(verdict)
         losses = made.tensor_losses()
         if self.origin is not ScaleOrigin.SAMPLES:  # figures of such scales would say nothing about real data
             compared, losses, data = replace(compared, fidelity=None), (), None

@@ -33,11 +33,13 @@ class TensorComparison:
         agreement: agreement of golden with the quantized model.
         fidelity: fidelity of golden to the model with floats; None where there was no such model.
         frames: frames on which they were compared, by graph input.
+        from_user: number of those that were given, which come first.
     """
 
     agreement: Agreement
     fidelity: Fidelity | None = None
     frames: tuple[Mapping[str, np.ndarray], ...] = ()
+    from_user: int = 0
 
     def __repr__(self) -> str:
         return str(self.agreement)
@@ -82,7 +84,7 @@ def compare(
             fidelity.add(frame, known)
     if fidelity is not None and whole is not None and quantized.states and sequence is not None:
         _liken_sequences(fidelity, sequence, {name: array[:SEQUENCE_FRAMES] for name, array in whole.items()})
-    return TensorComparison(comparison.agreement, fidelity, tuple(frames))
+    return TensorComparison(comparison.agreement, fidelity, tuple(frames), from_user)
 
 
 def _liken_sequences(fidelity: Fidelity, network: Network, frames: Mapping[str, np.ndarray]) -> None:

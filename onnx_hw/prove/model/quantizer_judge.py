@@ -1,0 +1,198 @@
+"""Judge of the quantizer (link 2): what it chose, against plain rounding of the float model on the same samples.
+
+Everything before golden is made by the quantizer, and golden equals what it made. So a quantizer that clips a range,
+loses a sample or halves a bias would pass every link. Here its choice is compared with ``plain_rounding``, which shares
+no line with it:
+
+* each grid covers what the float model makes of the samples, but for a few numbers;
+* rounding to it costs not much more than rounding to as many levels between the extremes;
+* each tensor and each output of golden is about as near to the float model as those of the plainly rounded model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import log10
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.messages.errors import ExitCode, Problem, UserError
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.loops import loops_of
+from onnx_hw.onnx.graph.model import Model
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.prove.model.float_fidelity import Fidelity
+from onnx_hw.prove.model.plain_rounding import (
+    ChosenGrid,
+    Frame,
+    SeenTensor,
+    chosen_grids,
+    plain_grid,
+    plainly_rounded,
+    see_tensors,
+)
+from onnx_hw.samples.sqnr import NoiseStatistics
+
+MAX_SAMPLES = 256
+"""Samples of which ranges are derived, evenly chosen."""
+
+MAX_OUTSIDE = 0.005
+"""Greatest share of numbers that lie more than half a step outside of a grid, where that costs something; sound grids
+of 8 bits leave out 1 in 5,000. Of few bits, more may saturate, since that makes the step finer.
+"""
+
+MAX_SATURATED_DB = 6.0
+"""Greatest loss of a grid that leaves out more than that."""
+
+MAX_NOISE_DB = 13.0
+"""Greatest loss against as many levels between the extremes. With few samples, a grid is up to four times as wide."""
+
+MAX_BELOW_DB = 18.0
+"""Greatest loss of a tensor of golden against the plainly rounded model; 6 dB are usual, 15 behind a logarithm."""
+
+MAX_OUTPUT_BELOW_DB = 24.0
+"""The same for an output: a function such as Sigmoid may magnify what is left of a difference of two errors."""
+
+ENOUGH_DB = 60.0
+"""Fidelity that is never too little: float32 itself ends not far above."""
+
+
+@dataclass(frozen=True)
+class QuantizerVerdict:
+    """Verdict on the quantizer.
+
+    Attributes:
+        grids, tensors: numbers of what was judged: grids by samples, tensors and outputs by their fidelity.
+        findings: what is wrong, in words.
+        obstacle: why nothing was judged; empty where it was.
+    """
+
+    grids: int = 0
+    tensors: int = 0
+    findings: tuple[str, ...] = ()
+    obstacle: str = ""
+
+
+def judge_quantizer(
+    quantized: Model, prepared: Model, samples: Mapping[str, np.ndarray], fidelity: Fidelity, frames: Sequence[Frame]
+) -> QuantizerVerdict:
+    """Judge the grids and the network that were made of a float model.
+
+    Args:
+        quantized: the quantized model.
+        prepared: the float model as prepared for quantization.
+        samples: calibration samples by graph input, (samples, *shape).
+        fidelity: fidelity of golden on ``frames``.
+    """
+    if quantized.states:
+        return QuantizerVerdict(obstacle="the network keeps a state")
+    if loops_of(prepared.graph.nodes):
+        return QuantizerVerdict(obstacle="a tensor leads back to an earlier step")
+    grids = {
+        name: grid for name, grid in chosen_grids(quantized, prepared).items() if not _may_saturate(prepared, name)
+    }
+    count = min(map(len, samples.values()), default=0)
+    if not grids or not count:
+        return QuantizerVerdict(obstacle="there are no samples, or no grids")
+    chosen = [{name: array[k] for name, array in samples.items()} for k in range(0, count, -(-count // MAX_SAMPLES))]
+    try:
+        seen = see_tensors(prepared, chosen, list(grids))
+        grids = {name: grid for name, grid in grids.items() if seen[name].values}
+        plain = _plain_grids(grids, seen)
+        likeness = _plain_fidelity(prepared, plainly_rounded(prepared, quantized, plain), fidelity, frames)
+    except UserError as error:
+        return QuantizerVerdict(obstacle=error.problems[0].message)
+    findings = [*_judge_grids(grids, plain, seen), *_judge_fidelity(fidelity, likeness)]
+    return QuantizerVerdict(len(grids), len(likeness), tuple(findings))
+
+
+def _may_saturate(model: Model, name: str) -> bool:
+    """Return whether a tensor only meets thresholds, or functions that saturate, such as Sigmoid."""
+    readers = [facts_of(node) for node in model.graph.nodes if name in node.inputs]
+    return bool(readers) and all(row.effect in (Effect.DECIDES, Effect.BENDS) or row.jumps for row in readers)
+
+
+def _plain_grids(grids: Mapping[str, ChosenGrid], seen: Mapping[str, SeenTensor]) -> dict[str, ChosenGrid]:
+    """Return a plain grid for each tensor; tensors that share a grid have that of all their numbers."""
+    spans: dict[tuple[float, float, float], tuple[float, float]] = {}
+    for name, grid in grids.items():
+        key, one = (grid.low, grid.high, grid.step), seen[name]
+        low, high = spans.get(key, (one.low, one.high))
+        spans[key] = min(low, one.low), max(high, one.high)
+    return {name: plain_grid(grid, *spans[grid.low, grid.high, grid.step]) for name, grid in grids.items()}
+
+
+def _judge_grids(
+    grids: Mapping[str, ChosenGrid], plain: Mapping[str, ChosenGrid], seen: Mapping[str, SeenTensor]
+) -> Iterator[str]:
+    for name, grid in grids.items():
+        numbers = np.concatenate(seen[name].values)
+        outside = float(((numbers < grid.low - grid.step / 2) | (numbers > grid.high + grid.step / 2)).mean())
+        span = f"{seen[name].low:.4g} .. {seen[name].high:.4g}"
+        signal, lost, least = (float(np.square(x).mean()) for x in _errors(numbers, grid, plain[name]))
+        excess = _decibels(lost, least)
+        if outside > MAX_OUTSIDE and excess > MAX_SATURATED_DB:
+            yield (
+                f"the integers of `{name}` must cover its numbers on the samples, {span}; they cover {grid.low:.4g} .. "
+                f"{grid.high:.4g}, and {outside:.1%} of the numbers lie outside"
+            )
+        elif _decibels(signal, lost) < ENOUGH_DB and excess > MAX_NOISE_DB:
+            yield (
+                f"the integers of `{name}` must be as fine as {plain[name].levels + 1:,} levels over {span}; they "
+                f"cover {grid.low:.4g} .. {grid.high:.4g}, which costs {excess:.1f} dB more"
+            )
+
+
+def _errors(numbers: np.ndarray, grid: ChosenGrid, plain: ChosenGrid) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return numbers, grid.rounded(numbers) - numbers, plain.rounded(numbers) - numbers
+
+
+def _decibels(more: float, less: float) -> float:
+    return 10 * log10(max(more, 1e-300) / max(less, 1e-300))
+
+
+def _judge_fidelity(fidelity: Fidelity, plain: Mapping[str, NoiseStatistics]) -> Iterator[str]:
+    for name, statistics in {**fidelity.tensors, **fidelity.outputs}.items():
+        golden, other = statistics.sqnr_db, plain[name].sqnr_db if name in plain else None
+        most = MAX_OUTPUT_BELOW_DB if name in fidelity.outputs else MAX_BELOW_DB
+        if golden is not None and other is not None and golden < min(other - most, ENOUGH_DB - most):
+            yield (
+                f"`{name}` must be as near to the float model as plain rounding brings it, {other:.1f} dB; golden "
+                f"has {golden:.1f} dB"
+            )
+            return  # what follows has its error from there
+
+
+def _plain_fidelity(
+    prepared: Model, rounded: Model, fidelity: Fidelity, frames: Sequence[Frame]
+) -> dict[str, NoiseStatistics]:
+    """Return the fidelity of the plainly rounded model, by the names of ``fidelity``."""
+    found: dict[str, NoiseStatistics] = {}
+    for frame in frames:
+        true: dict[str, Any] = {}
+        made: dict[str, Any] = {}
+        reference.run(prepared, frame, observe=_keep(true, {*fidelity.tensors, *fidelity.outputs}))
+        reference.run(rounded, frame, observe=_keep(made, {*(f"{name}/plain" for name in true), *true}))
+        for name, wanted in true.items():
+            given = made.get(f"{name}/plain", made.get(name))
+            if isinstance(given, np.ndarray) and isinstance(wanted, np.ndarray) and wanted.dtype.kind == "f":
+                found[name] = found.get(name, NoiseStatistics()).with_values(given, wanted)
+    return found
+
+
+def _keep(kept: dict[str, Any], names: set[str]) -> Any:
+    def observe(name: str, value: Any) -> None:
+        if name in names:
+            kept[name] = value
+
+    return observe
+
+
+def verdict_error(verdict: QuantizerVerdict) -> UserError:
+    """Make the error of a quantizer whose choice is worse than plain rounding."""
+    hint = "this is a bug of onnx-hw, or the samples hold a few numbers far from all others: please report it"
+    problems = [Problem("quantizer-differs", finding, hint=hint, stage="quantize") for finding in verdict.findings]
+    return UserError(*problems, exit_code=ExitCode.MISMATCH)

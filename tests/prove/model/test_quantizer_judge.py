@@ -1,0 +1,127 @@
+"""The judge of the quantizer sees what golden and the model share, and calls no sound choice a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onnx_hw import flow
+from onnx_hw.commands.build import build
+from onnx_hw.messages.errors import ExitCode, UserError
+from onnx_hw.prove.model.float_fidelity import Fidelity
+from onnx_hw.prove.model.known_values import known_values
+from onnx_hw.prove.model.quantizer_judge import QuantizerVerdict, judge_quantizer
+from onnx_hw.quantization import insert_qdq, sequential_ptq
+from onnx_hw.quantization.ranges import calibrate, choose_grids
+from onnx_hw.quantization.ranges.calibrate import SampleRanges
+from onnx_hw.quantization.scheme import Precision, Scheme
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.stage import Stage
+from support.fixture_paths import EXAMPLES
+
+DIGITS = EXAMPLES / "digits"
+Inject = Callable[[pytest.MonkeyPatch], None]
+
+
+def verdict_of(scheme: Scheme | None = None, scale: np.ndarray | None = None) -> QuantizerVerdict:
+    """The verdict on digits; of samples whose brightness differs by ``scale`` where it is given."""
+    model = flow.read(DIGITS / "digits_float.onnx")
+    images = np.load(DIGITS / "digits_calibration.npz")["image"].astype(np.float32)
+    samples = {"image": images if scale is None else images * scale.reshape(-1, 1, 1, 1, 1).astype(np.float32)}
+    made = flow.quantized(model, SampleRanges(samples), scheme)
+    frames = [{"image": image} for image in samples["image"][:4]]
+    assert made.floats is not None
+    fidelity = Fidelity(*made.floats, made.model)
+    for frame in frames:
+        fidelity.add(frame, known_values(made.step, frame))
+    return judge_quantizer(made.model, made.floats[1], samples, fidelity, frames)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 6, 8, 12, 16])
+def test_a_sound_choice_passes(bits: int) -> None:
+    verdict = verdict_of(Scheme(data=Precision(bits)))
+    assert verdict.findings == () and verdict.obstacle == ""
+    assert verdict.grids == 3 and verdict.tensors == 4
+
+
+def unequal() -> np.ndarray:
+    """Factors of brightness: the last sample is dark and of integers, which are no one else's."""
+    return np.array([*np.linspace(2.1, 2.9, 127), 1.0])
+
+
+# ---- faults of the quantizer -----------------------------------------------------------------------------------------
+
+
+def keeps_the_last_sample(patch: pytest.MonkeyPatch) -> None:
+    real = calibrate.calibrate
+
+    def of_last(model: Any, frames: Any, *others: Any) -> Any:
+        return real(model, {name: array[-1:] for name, array in frames.items()}, *others)
+
+    patch.setattr(calibrate, "calibrate", of_last)
+
+
+def of_ranges(change: Callable[[Any], Any], *, samples: slice = slice(None)) -> Inject:
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        real = choose_grids.mse_range
+        patch.setattr(choose_grids, "mse_range", lambda arrays, *a, **named: change(real(arrays[samples], *a, **named)))
+
+    return apply
+
+
+def halves_every_bias(patch: pytest.MonkeyPatch) -> None:
+    writer = next(kind for kind in vars(insert_qdq).values() if isinstance(kind, type) and "term" in vars(kind))
+    real = writer.term  # type: ignore[attr-defined]
+
+    def term(self: Any, nodes: Any, name: str) -> Any:
+        known = self.known.terms[name]
+        stored = isinstance(known, insert_qdq.StoredTerm)
+        self.known.terms[name] = replace(known, integers=known.integers // 2) if stored else known / np.float32(2)
+        return real(self, nodes, name)
+
+    patch.setattr(writer, "term", term)
+
+
+def rounds_weights_of_others(patch: pytest.MonkeyPatch) -> None:
+    real = sequential_ptq.gptq_round
+    patch.setattr(sequential_ptq, "gptq_round", lambda weights, *others: real(weights - 0.5, *others))
+
+
+FAULTS: dict[str, tuple[Inject, str]] = {
+    "the last sample is kept": (keeps_the_last_sample, "must be as fine as"),
+    "ranges of the last sample": (of_ranges(lambda span: span, samples=slice(-1, None)), "must"),
+    "half of every range": (of_ranges(lambda span: replace(span, high=span.high / 2)), "must cover its numbers"),
+    "ends are swapped": (of_ranges(lambda span: replace(span, low=-span.high, high=-span.low)), "must cover"),
+    "ranges are five times as wide": (of_ranges(lambda span: replace(span, high=span.high * 5)), "must be as fine as"),
+    "half of every bias": (halves_every_bias, "as near to the float model as plain rounding"),
+    "weights are moved": (rounds_weights_of_others, "as near to the float model as plain rounding"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_the_quantizer_is_named(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    inject, said = FAULTS[fault]
+    scale = unequal() if "last sample" in fault else None
+    assert verdict_of(scale=scale).findings == ()
+    inject(monkeypatch)
+    findings = verdict_of(scale=scale).findings
+    assert findings and any(said in finding for finding in findings), findings
+
+
+def test_a_finding_ends_the_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    halves_every_bias(monkeypatch)
+    options = BuildOptions(
+        model=DIGITS / "digits_float.onnx",
+        calibration=DIGITS / "digits_calibration.npz",
+        out=tmp_path / "out",
+        stop_after=Stage.QUANTIZE,
+    )
+    with pytest.raises(UserError, match="as near to the float model") as raised:
+        build(options)
+    assert raised.value.exit_code == ExitCode.MISMATCH
+    assert {problem.code for problem in raised.value.problems} == {"quantizer-differs"}
