@@ -25,7 +25,7 @@ from onnx_hw.timing.prediction import DEEPEST_IN_LUTRAM, Events
 from onnx_hw.timing.row_solver import Name
 
 MAX_EVENTS = 80_000_000
-"""Events of all frames that are solved: a few seconds, and some hundred megabytes."""
+"""Events of all frames that are solved: a few seconds, and up to a gigabyte."""
 
 MAX_TRIALS = 40
 """Greatest number of groups of FIFOs that are made shallower."""
@@ -35,16 +35,12 @@ def size_fifos_within(design: Design, room: Budget) -> Design | None:
     """Return the design with FIFOs that keep its interval, made shallower until they fit a budget; None where that is
     not found quickly. If they do not fit, this does not say that there are none.
     """
-    schedules = design.schedules()
-    roomy = None if design.network.loops else _waiting_tokens(design, schedules)
-    if roomy is None:
+    if design.network.loops:
         return None
+    schedules = design.schedules()
     edges, interval = {edge.tensor: edge for edge in design.edges() if edge.producer}, design.interval
     alone = {tensor: least_fifo_depths(design, edge, interval, schedules, {}) for tensor, edge in edges.items()}
     shallow = {tensor: affordable(rate, edges[tensor].deepest_at_once) for tensor, (_, rate) in alone.items()}
-    depths = {
-        tensor: max(shallow[tensor], affordable(roomy[tensor], edges[tensor].deepest_at_once)) for tensor in edges
-    }
     frames, (settled, most) = Frames(design, schedules), horizon(design, interval)
 
     def sized(depths: Mapping[str, int]) -> Design:
@@ -53,8 +49,14 @@ def size_fifos_within(design: Design, room: Budget) -> Design | None:
     def fits(depths: Mapping[str, int]) -> bool:
         return not room.excess(sized(depths).with_fifos())
 
-    if not fits(shallow):
+    if not fits(shallow) or frames.sustains(interval, settled, most, shallow):
         return sized(shallow)
+    roomy = _waiting_tokens(design, schedules)
+    if roomy is None:
+        return None
+    depths = {
+        tensor: max(shallow[tensor], affordable(roomy[tensor], edges[tensor].deepest_at_once)) for tensor in edges
+    }
     if not frames.sustains(interval, settled, most, depths):
         return None
     saved = {tensor: edges[tensor].bits * (depths[tensor] - shallow[tensor]) for tensor in edges}

@@ -22,7 +22,7 @@ from onnx_hw.schedule.explain_no_fit import OtherTarget
 from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
-from onnx_hw.schedule.schedule_network import design_at_rate, schedule_network
+from onnx_hw.schedule.schedule_network import design_at_rate, has_slow_design, schedule_network
 from onnx_hw.schedule.search_folding import Search, far_too_little
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
@@ -99,6 +99,11 @@ def schedule_for_board(
 
 def refuse_what_does_not_fit(board: Board, network: Network, request: ScheduleRequest) -> None:
     """Raise the ``UserError`` of ``schedule_for_board``, if any; how fast a design would be is not worked out."""
+    if request.fps is None and request.latency_us is None and request.foldings is None and not request.depths:
+        target = DesignTarget(board, clock_of(board, request.clock_mhz))
+        room = full_budget(board, request.multipliers, shell_cells(network, board, target.clock_mhz))
+        if has_slow_design(network, room, target=target, search=Search(for_loops=False, least_fifos=False)):
+            return
     if network.loops and request.fps is None:
         with suppress(UserError):
             schedule_for_board(board, network, request, Search(for_loops=False, least_fifos=False))

@@ -141,6 +141,16 @@ def design_at_rate(
     return Designs(network, search).within(budget, most, target, interval_of(fps, target.clock_mhz))
 
 
+@garbage_collection_paused()
+def has_slow_design(network: Network, most: Budget, *, target: DesignTarget, search: Search = Search()) -> bool:  # noqa: B008
+    """Return whether the cheapest design of all fits, at the longest interval; a faster one may fit where it does not.
+
+    Arguments as for ``schedule_network``.
+    """
+    network = verify_network(insert_forks(network), "insert_forks")
+    return Designs(network, search).slowest(most, target) is not None
+
+
 class Designs:
     """The designs of a network with its forks. What is known of them is kept: budgets and targets are many.
 
@@ -174,6 +184,12 @@ class Designs:
         rooms = [budget, budget.stretched(resources_of(self._network, cheapest, cost), most), most]
         _, *more = dict.fromkeys(rooms + [replace(room, in_logic=True) for room in rooms])
         return next(filter(None, (self._fitting(room, most, target, interval) for room in more)), None)
+
+    def slowest(self, most: Budget, target: DesignTarget) -> tuple[Design, dict[str, Folding]] | None:
+        """Return the cheapest design of the longest interval; None if it does not fit."""
+        if self.far_beyond(most, Cost.of(target.board.family)) is not None:
+            return None
+        return self._fitting(most, most, target, self._longest)
 
     def fits(self, budget: Budget, fps: float | None, target: DesignTarget, /, *more: Budget) -> Design | None:
         """Return the design within the first budget that is large enough; see ``Fits``."""

@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import UserError
 from onnx_hw.schedule import roomy_fifos
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.roomy_fifos import size_fifos_within
-from onnx_hw.schedule.schedule_network import schedule_network
+from onnx_hw.schedule.schedule_network import Designs, has_slow_design, schedule_network
 from onnx_hw.schedule.search_folding import Search
 from onnx_hw.schedule.size_fifos import affordable, kept_interval, size_fifos
-from schedule.test_size_fifos import small_network
+from schedule.test_size_fifos import convolutions, small_network
 from support.design_bench import Bench, assert_proven, no_stall
 from support.random_designs import chains, residuals
 from support.targets import ecp5_at
@@ -66,12 +68,34 @@ def test_the_circuit_keeps_the_interval(drawn: Design) -> None:
 
 
 def test_a_design_with_too_many_events_is_left_to_the_exact_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = Budget(mac_lanes=14)
-    exact, foldings = schedule_network(small_network(), room, target=ecp5_at(80))
-    quick, same = schedule_network(small_network(), room, target=ecp5_at(80), search=Search(least_fifos=False))
+    room = Budget(mac_lanes=30)
+    exact, foldings = schedule_network(convolutions(), room, target=ecp5_at(80))
+    quick, same = schedule_network(convolutions(), room, target=ecp5_at(80), search=Search(least_fifos=False))
     assert same == foldings
     assert quick.interval == exact.interval
     monkeypatch.setattr(roomy_fifos, "MAX_EVENTS", 0)
     assert size_fifos_within(replace(exact, fifos={}), room) is None
-    other, _ = schedule_network(small_network(), room, target=ecp5_at(80), search=Search(least_fifos=False))
+    other, _ = schedule_network(convolutions(), room, target=ecp5_at(80), search=Search(least_fifos=False))
     assert other.fifos == exact.fifos
+
+
+@pytest.mark.parametrize("network", [small_network(), convolutions()], ids=["pools", "convolutions"])
+@pytest.mark.parametrize("share", [8, 10, 11, 12, 14, 20])
+def test_a_check_finds_a_design_just_where_the_whole_search_does(network: Network, share: int) -> None:
+    """Budgets around the look-up tables of the cheapest design, in tenths."""
+    slowest = Designs(network).slowest(Budget(), ecp5_at(80))
+    assert slowest is not None
+    room = Budget(lut=slowest[0].with_fifos().lut * share // 10)
+
+    def found(search: Search) -> bool:
+        try:
+            schedule_network(network, room, target=ecp5_at(80), search=search)
+        except UserError:
+            return False
+        return True
+
+    exact = found(Search())
+    assert found(Search(least_fifos=False)) == exact
+    if has_slow_design(network, room, target=ecp5_at(80), search=Search(least_fifos=False)):
+        assert exact
+    assert exact == (share >= 10)
