@@ -21,8 +21,8 @@ from onnx_hw.ops.test_vectors import FRAMES, TestVectors, at_most
 SEED = 20
 MAX_HOT_CHANNELS = 256
 """Channels that are singled out at most; of more, some are, evenly chosen."""
-DRAWN = 24
-"""Drawn pixels, of ends and of anything."""
+DRAWN_ENDS, DRAWN = 24, 1000
+"""Drawn pixels, of ends and of anything: so many that also the ties of a rounding are met."""
 
 
 class _OfImages(Protocol):
@@ -41,7 +41,7 @@ def vectors_of_pixels(operator: Any, folding: Any) -> TestVectors:
         single = np.full((len(hot), channels), max(level, low))
         single[np.arange(len(hot)), hot] = other
         rows.append(single)
-    rows.append(np.where(generator.integers(0, 2, (DRAWN, channels)), low, high))
+    rows.append(np.where(generator.integers(0, 2, (DRAWN_ENDS, channels)), low, high))
     rows.append(generator.integers(low, high + 1, (DRAWN, channels)))
     vectors = np.concatenate(rows)
     pixels = -(-len(vectors) // FRAMES)

@@ -80,7 +80,7 @@ def of_steps(operator: _Elementwise, folding: Any, exact: Steps, circuit: Requan
     for thresholds in exact.thresholds:
         inner = np.unique(thresholds[(thresholds > first) & (thresholds <= last)])
         shown = at_most(MAX_ARGUMENTS // 2, inner)
-        row = [shown, shown - 1]
+        row = [shown, shown - 1, _beyond_the_ends(inner, first, last)]
         real, covered = real + len(inner), covered + len(shown)
         if isinstance(circuit, TableRequantizer):
             inside = np.arange(max(first, circuit.clamp.min), min(last, circuit.clamp.max) + 1)
@@ -89,6 +89,15 @@ def of_steps(operator: _Elementwise, folding: Any, exact: Steps, circuit: Requan
         rows.append(_with_spread(np.concatenate(row), first, last))
     ends = 2 * len(rows)
     return _shown(operator, folding, rows, TestVectors(None, (), covered, real, places, of_places, ends, ends))
+
+
+def _beyond_the_ends(thresholds: np.ndarray, first: int, last: int) -> np.ndarray:
+    """Return arguments next to where another step would be if the function did not saturate: (n,) within the range."""
+    if len(thresholds) < 2:
+        return np.zeros(0, dtype=np.int64)
+    low, high = 2 * thresholds[0] - thresholds[1], 2 * thresholds[-1] - thresholds[-2]
+    beside = np.array([end + off for end in (low, high) for off in (-2, -1, 0, 1, 2)])
+    return beside[(beside >= first) & (beside <= last)]
 
 
 def at_most(count: int, arguments: np.ndarray) -> np.ndarray:

@@ -36,7 +36,7 @@ MAX_LANES, MAX_PRODUCTS = 1024, 1024
 """Greatest number of lanes of all functions, and of products of all sums: compiling more takes long. What is left out
 is named in the report."""
 
-MAX_CYCLES = {SimulationEngine.COMPILED: 1_000_000, SimulationEngine.INTERPRETED: 4_000}
+MAX_CYCLES = {SimulationEngine.COMPILED: 1_000_000, SimulationEngine.INTERPRETED: 20_000}
 """Greatest number of cycles of a core, by simulator."""
 
 

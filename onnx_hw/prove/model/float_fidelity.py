@@ -52,6 +52,7 @@ class Fidelity:
         quantized: quantized model that was made of it.
         outputs: golden against the given model, by graph output.
         tensors: the numbers that golden's integers stand for, against the prepared model, by its names.
+        host: what the host computes of golden's integers, likewise.
     """
 
     model: Model
@@ -59,6 +60,7 @@ class Fidelity:
     quantized: Model
     outputs: dict[str, NoiseStatistics] = field(default_factory=dict)
     tensors: dict[str, NoiseStatistics] = field(default_factory=dict)
+    host: dict[str, NoiseStatistics] = field(default_factory=dict)
 
     def add(self, frame: Mapping[str, np.ndarray], known: KnownFrame) -> None:
         """Add the known values of a frame."""
@@ -71,6 +73,9 @@ class Fidelity:
                     expected[name] = (known.held[node.outputs[0]] - zero.astype(np.int64)) * scale.astype(np.float64)
 
         def observe(name: str, value: Any) -> None:
+            given = known.host.get(name)
+            if isinstance(given, np.ndarray) and given.dtype.kind == "f" and given.shape == np.shape(value):
+                self.host[name] = self.host.get(name, NoiseStatistics()).with_values(given, value)
             if name in expected:
                 self.tensors[name] = self.tensors.get(name, NoiseStatistics()).with_values(expected[name], value)
 

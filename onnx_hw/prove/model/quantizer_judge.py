@@ -155,7 +155,7 @@ def _decibels(more: float, less: float) -> float:
 
 
 def _judge_fidelity(fidelity: Fidelity, plain: Mapping[str, NoiseStatistics]) -> Iterator[str]:
-    for name, statistics in {**fidelity.tensors, **fidelity.outputs}.items():
+    for name, statistics in {**fidelity.host, **fidelity.tensors, **fidelity.outputs}.items():
         golden, other = statistics.sqnr_db, plain[name].sqnr_db if name in plain else None
         most = MAX_OUTPUT_BELOW_DB if name in fidelity.outputs else MAX_BELOW_DB
         if golden is not None and other is not None and golden < min(other - most, ENOUGH_DB - most):
@@ -174,7 +174,7 @@ def _plain_fidelity(
     for frame in frames:
         true: dict[str, Any] = {}
         made: dict[str, Any] = {}
-        reference.run(prepared, frame, observe=_keep(true, {*fidelity.tensors, *fidelity.outputs}))
+        reference.run(prepared, frame, observe=_keep(true, {*fidelity.host, *fidelity.tensors, *fidelity.outputs}))
         reference.run(rounded, frame, observe=_keep(made, {*(f"{name}/plain" for name in true), *true}))
         for name, wanted in true.items():
             given = made.get(f"{name}/plain", made.get(name))

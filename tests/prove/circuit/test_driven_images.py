@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module, Shape, Value
+from amaranth.hdl import Module, Shape, Signal, Value
 
 from onnx_hw.exact.division import exponentials
 from onnx_hw.exact.grid import Grid
@@ -120,6 +120,15 @@ def unused_lanes_win(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(argmax.ArgMax, "_best_of_beat", of_all)
 
 
+def rounds_ties_up(patch: pytest.MonkeyPatch) -> None:
+    def shifted(m: Module, name: str, value: Value, bits: int, width: int) -> Signal:
+        result = Signal(Shape(width, True), name=f"{name}_shifted", reset_less=True)
+        m.d.sync += result.eq(value << -bits if bits <= 0 else (value + (1 << bits - 1)) >> bits)
+        return result
+
+    patch.setattr(normalize, "rounded_shift", shifted)
+
+
 def compares_without_the_sign(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(argmax.ArgMax, "_key", lambda self, element: element.as_unsigned())
 
@@ -137,6 +146,7 @@ FAULTS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "positions are compared without the sign": ("position of the last least", compares_without_the_sign),
     "a sum of exponentials is a bit too narrow": ("softmax", total_lacks_a_bit),
     "a sum of a pixel is a bit too narrow": ("normalization", sum_lacks_a_bit),
+    "ties of a normalization are rounded up": ("normalization", rounds_ties_up),
     "a quotient is clamped a bit too early": ("quotient", clamps_a_bit_early),
     "a product of two tensors is a bit too narrow": ("product of two tensors", narrow(matmul.MatMul)),
 }

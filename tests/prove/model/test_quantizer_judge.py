@@ -46,7 +46,7 @@ def verdict_of(scheme: Scheme | None = None, scale: np.ndarray | None = None) ->
 def test_a_sound_choice_passes(bits: int) -> None:
     verdict = verdict_of(Scheme(data=Precision(bits)))
     assert verdict.findings == () and verdict.obstacle == ""
-    assert verdict.grids == 3 and verdict.tensors == 4
+    assert verdict.grids == 3 and verdict.tensors == 5
 
 
 def unequal() -> np.ndarray:
