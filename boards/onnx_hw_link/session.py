@@ -115,6 +115,7 @@ class Session:
         self._gone = self._asked_at = 0  # packets of data: acknowledged, and sent before the last POLL
         self._back_at = -1  # packets of data that were acknowledged when we last went back
         self._window = float(_IN_FLIGHT)  # packets: what is lost with one that is hit, if nothing else limits it
+        self.credit = 0  # as the chip said it last
         self.progress = 0  # grows with everything that is acknowledged or comes
 
     # ---- the caller's side ------------------------------------------------------------------------------------------
@@ -135,6 +136,11 @@ class Session:
     def unsent(self) -> int:
         """Frames offered of which nothing has been sent: with one or two the line never rests."""
         return len(self._waiting)
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of frames that were put into packets, since the beginning."""
+        return self._sent_to
 
     @property
     def acknowledged_bytes(self) -> int:
@@ -214,6 +220,7 @@ class Session:
             self._oldest += acknowledged
             self._next = max(0, self._next - acknowledged)
         unit = self.greeting.input_buffer // 128
+        self.credit = credit
         freed = (self._freed // unit + (credit - self._freed // unit) % 256) * unit
         if freed <= self._sent_to:
             self._freed = max(self._freed, freed)

@@ -22,7 +22,7 @@ SEED = 20
 MAX_HOT_CHANNELS = 256
 """Channels that are singled out at most; of more, some are, evenly chosen."""
 DRAWN_ENDS, DRAWN = 24, 1000
-"""Drawn pixels, of ends and of anything: so many that also the ties of a rounding are met."""
+"""Numbers of drawn pixels, of ends and of anything; a thousand reach the ties of a rounding."""
 
 
 class _OfImages(Protocol):

@@ -248,7 +248,18 @@ class PinLevelBench:
             return [f"all results must come; {count} frames of the {self.whose} came within {self.cycles:,} cycles"]
         if host.plan.kind.wire_is_good and host.faults != Faults():
             return [f"on a good wire every packet must be right and come in time; the {self.whose} has {host.faults}"]
-        return []
+        return self._miscounted(host)
+
+    def _miscounted(self, host: PinHost) -> list[str]:
+        """Say where the chip counts the bytes that left its buffer otherwise; the last frame may still be there."""
+        session, unit = host.session, self.link.credit_unit
+        if session is None:
+            return []
+        sent, left = session.sent_bytes, max(0, session.sent_bytes - self.link.input_bytes)
+        if (session.credit - left // unit) % 256 <= sent // unit - left // unit:
+            return []
+        counted = f"{left // unit % 256}..{sent // unit % 256}"
+        return [f"the credit must be {counted} behind {sent:,} bytes; the {self.whose} says {session.credit}"]
 
     def _timed(self, law: BehindALink, host: PinHost) -> tuple[int, str]:
         """Return the frames whose cycles were compared, and the first difference."""

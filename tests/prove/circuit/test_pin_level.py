@@ -18,12 +18,13 @@ from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.prove.circuit import gate_level, pin_level
+from onnx_hw.prove.circuit import gate_level, pin_hosts, pin_level
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.pin_hosts import HostKind
 from onnx_hw.report import proof_chain
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_link.session import Session
 from onnx_hw_sim.gates.netlist import flatten, read_netlist
 from onnx_hw_sim.gates.pin_simulator import PinSimulator
 from onnx_hw_tools import tools
@@ -147,6 +148,21 @@ def test_faults_are_named(chip: BoardChip, tmp_path: Path) -> None:
     for fault, said in NAMED[chip.chip.target.board.name]:
         found = chip.simulate(tmp_path, fault)
         assert not found.agrees and re.search(said, found.difference), (said, found.difference)
+
+
+@pytest.mark.parametrize("chip", ["ulx3s"], indirect=True)
+def test_a_credit_that_counts_otherwise_is_named(
+    chip: BoardChip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few frames need no more room than there is, so that all their results come."""
+
+    class Miscounted(Session):
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, (int(value) + 99) % 256 if name == "credit" else value)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(pin_hosts, "Session", Miscounted)
+    found = chip.simulate(tmp_path)
+    assert not found.agrees and "the credit must be" in found.difference
 
 
 @pytest.mark.parametrize("chip", ["ulx3s"], indirect=True)
