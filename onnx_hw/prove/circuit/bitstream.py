@@ -27,6 +27,7 @@ from onnx_hw.prove.circuit import pin_level
 from onnx_hw.prove.circuit.gate_level import NotSimulated, frames_of_a_run
 from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, streams_of
 from onnx_hw.prove.circuit.pin_level import BoardNetlist
+from onnx_hw.prove.circuit.run_time import announce_long_run
 from onnx_hw.prove.circuit.stalls import SEED
 from onnx_hw.prove.circuit.stored_comparison import compared_once
 from onnx_hw.runtime.build_folder import BuildFolder, Made
@@ -384,7 +385,8 @@ def _on_pins(
     models = chip.family.cell_library().models
     simulator = GateSimulator(side.flat, models, *streams_of(design), chip.reset_delay)
     bench = GateLevelBench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds), whose="bitstream")
-    progress(f"{len(side.flat.cells):,} cells, {bench.frames} frames in {len(bench.starts)} runs")
+    long = announce_long_run(bench.cycles, simulator.program.nanoseconds, bench.whose)
+    progress(f"{len(side.flat.cells):,} cells, {bench.frames} frames in {len(bench.starts)} runs{long}")
     compared = bench.compare(simulator.run(bench.plan(), seed=SEED))
     return BitstreamCheck(
         runs=len(bench.starts),

@@ -22,6 +22,7 @@ from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.prove.circuit import pin_level
 from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, streams_of
 from onnx_hw.prove.circuit.rom_contents import NAMES, RomContents, decode
+from onnx_hw.prove.circuit.run_time import announce_long_run
 from onnx_hw.prove.circuit.stalls import SEED
 from onnx_hw.prove.circuit.stored_comparison import compared_once
 from onnx_hw.runtime.build_folder import BuildFolder
@@ -168,7 +169,8 @@ def _on_pins(
     """Simulate a bare chip."""
     simulator, roms, cells = load(design, chip, netlist)
     bench = GateLevelBench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds))
-    progress(f"{cells:,} cells, {bench.frames} frames in {len(bench.starts)} runs")
+    long = announce_long_run(bench.cycles, simulator.program.nanoseconds, bench.whose)
+    progress(f"{cells:,} cells, {bench.frames} frames in {len(bench.starts)} runs{long}")
     count = _toggle_count(design, simulator.cells, bench.full_rate_cycles)
     compared = bench.compare(simulator.run(bench.plan(), seed=SEED, count=count))
     differences = [text for text in (roms.difference, str(compared.difference or "")) if text]

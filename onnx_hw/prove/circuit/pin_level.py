@@ -14,6 +14,7 @@ import numpy as np
 from onnx_hw.assemble.netlist import Netlist, bit_rate_of
 from onnx_hw.ir.design import Design
 from onnx_hw.prove.circuit.pin_level_bench import BoardTimes, PinLevelBench, SessionComparison
+from onnx_hw.prove.circuit.run_time import announce_long_run
 from onnx_hw.prove.circuit.stalls import SEED
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.link import Link
@@ -105,8 +106,11 @@ def load_board(
     return replace(loaded, cells=None if sentences else cells, differences=tuple(sentences))
 
 
-def frames_of_a_session(loaded: BoardNetlist) -> int:
-    """Return the frames of a session that fit in ``SECONDS``; the number depends on the netlist alone."""
+def frames_of_a_session(loaded: BoardNetlist) -> tuple[int, float]:
+    """Return the frames of a session that fit in ``SECONDS``, and the nanoseconds that a cycle is estimated to take.
+
+    Both depend on the netlist alone.
+    """
     assert loaded.cells is not None
     least, most = FRAMES_OF_A_SESSION
     design = loaded.design
@@ -115,7 +119,7 @@ def frames_of_a_session(loaded: BoardNetlist) -> int:
     busy = min(1.0, 0.2 + 64 * 2 * design.interval / times.frame)
     nanoseconds = loaded.cells.program.nanoseconds * busy
     fitting = (SECONDS * 1e9 / nanoseconds / 2 - times.session(0)) / times.frame
-    return int(min(most, max(least, fitting)))
+    return int(min(most, max(least, fitting))), nanoseconds
 
 
 def converse(
@@ -135,9 +139,11 @@ def converse(
     """
     assert loaded.cells is not None
     resets = "rst" in loaded.board.pads or bool(loaded.cells.parts.locks)
-    bench = PinLevelBench(loaded.design, loaded.link, integers, frames_of_a_session(loaded), resets=resets, whose=whose)
+    frames, nanoseconds = frames_of_a_session(loaded)
+    bench = PinLevelBench(loaded.design, loaded.link, integers, frames, resets=resets, whose=whose)
     levels = _levels(loaded, bench.locks_after, bench.resets_at())
-    progress(f"{len(loaded.flat.cells):,} cells, {bench.frames} frames in {len(bench.plans)} sessions")
+    long = announce_long_run(2 * bench.times.session(frames), nanoseconds, whose)
+    progress(f"{len(loaded.flat.cells):,} cells, {bench.frames} frames in {len(bench.plans)} sessions{long}")
     with _simulator(loaded).run(levels, seed=SEED, count=count, watched=bench.steady) as boards:
         bench.talk(boards, loaded.net("irq") if "irq" in loaded.board.link.ports else None)
     return bench, bench.compare()
