@@ -391,6 +391,22 @@ class Report:
     seconds: Annotated[Mapping[str, float], "stage to its duration in seconds"] = field(default_factory=dict)
     tools: Annotated[Mapping[str, str], "program to its version"] = field(default_factory=dict)
 
+    @property
+    def running_mhz(self) -> float | None:
+        """Clock at which the circuit runs, MHz: of a bare chip the one that routing reached, of a board its own.
+
+        Before routing, and for Verilog, it is the clock that was asked for; None before a design.
+        """
+        reached = self.synthesis.fmax_mhz if self.synthesis is not None and self.serial is None else None
+        return reached or (self.design.clock_mhz if self.design is not None else None)
+
+    @property
+    def running_frames_per_second(self) -> float | None:
+        """Frames per second of the circuit at ``running_mhz``; None before a design."""
+        if self.design is None or self.running_mhz is None:
+            return None
+        return self.design.frames_per_second * self.running_mhz / self.design.clock_mhz
+
     def _facts(self) -> dict[str, str]:
         """Return what a build is asked about first, by name, as far as it is known."""
         facts = {"model": self.model.name, "board": self.board.name}
@@ -400,7 +416,7 @@ class Report:
                 f"{accuracy.golden:.2%} of {accuracy.samples:,} samples, the model {accuracy.reference:.2%}"
             )
         if self.design is not None:
-            limits = [self.design.frames_per_second, *([self.serial.frames_per_second] if self.serial else [])]
+            limits = [self.running_frames_per_second or 0.0, *([self.serial.frames_per_second] if self.serial else [])]
             facts["speed"] = f"{min(limits):,.0f} frames a second"
         if self.synthesis is not None:
             clock = "" if self.synthesis.fmax_mhz is None else f", {self.synthesis.fmax_mhz:.1f} MHz"

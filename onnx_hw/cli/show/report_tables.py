@@ -75,7 +75,7 @@ def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
     if report.serial is not None:
         facts.append(link(report.serial))
     if report.design is not None:
-        facts.append(speed(report.design, "circuit" if report.serial is not None else "speed"))
+        facts.append(speed(report.design, "circuit" if report.serial is not None else "speed", report.running_mhz))
     facts.extend(Fact(kind, Text(printable(str(folder / path)))) for kind, path in report.files.items())
     if facts:
         yield Group(*facts, Fact("next", Text(printable(next_step(report, folder)))))
@@ -188,13 +188,21 @@ def verdict(synthesis: Synthesis) -> Fact:
     return Fact("clock", line.append(f" at {synthesis.target_mhz:g} MHz"))
 
 
-def speed(design: DesignSection, name: str = "speed") -> Fact:
-    """Return frames per second and time to the first result, at the clock that the build aims at."""
-    hertz = design.clock_mhz * 1e6
+def speed(design: DesignSection, name: str = "speed", running_mhz: float | None = None) -> Fact:
+    """Return frames per second and time to the first result.
+
+    Args:
+        running_mhz: the clock of the circuit; where it is not the one that was asked for, the rate at that one stands
+            beside it. None for the one that was asked for.
+    """
+    mhz = running_mhz or design.clock_mhz
+    rate = design.frames_per_second * mhz / design.clock_mhz
+    at = f"{mhz:g} MHz"
+    if mhz != design.clock_mhz:
+        at = f"the {mhz:.1f} MHz reached ({design.frames_per_second:,.0f} at the {design.clock_mhz:g} MHz asked)"
     asked = f" ({design.frames_per_second_asked:,g} asked)" if design.frames_per_second_asked is not None else ""
     text = (
-        f"{design.frames_per_second:,.0f} frames/s{asked}, first result after "
-        f"{_duration(design.latency_cycles / hertz)}, at {design.clock_mhz:g} MHz; "
+        f"{rate:,.0f} frames/s{asked}, first result after {_duration(design.latency_cycles / mhz * 1e-6)}, at {at}; "
         f"multipliers busy {design.mac_efficiency:.0%}"
     )
     return Fact(name, Text(text))

@@ -96,10 +96,10 @@ def figures(report: Report) -> Iterator[tuple[str, str]]:
     design, synthesis = report.design, report.synthesis
     if design is not None:
         yield "interval", f"{design.interval_cycles:,} cycles"
-        yield "speed", f"{design.frames_per_second:,.0f} frames/s at {design.clock_mhz:g} MHz"
+        yield "speed", f"{report.running_frames_per_second or 0:,.0f} frames/s at {report.running_mhz or 0:.4g} MHz"
         if report.serial is not None:
             yield "through the link", f"{report.serial.delivered_frames_per_second:,.0f} frames/s"
-        yield "first result", duration(design.latency_cycles / design.clock_mhz * 1e-6)
+        yield "first result", duration(design.latency_cycles / (report.running_mhz or design.clock_mhz) * 1e-6)
         yield "lanes", f"{design.lanes:,}, busy {design.mac_efficiency:.0%}"
         yield "cores", f"{len(design.nodes):,}"
         yield "bottleneck", design.bottleneck.name
