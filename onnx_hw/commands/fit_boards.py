@@ -10,10 +10,12 @@ import onnx_hw_boards
 from onnx_hw import flow
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError
+from onnx_hw.messages.html import duration
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.report.collect.sections import describe_serial
 from onnx_hw.runtime.options import ReadOptions
 from onnx_hw.schedule.schedule_for_board import clock_of, schedule_for_board
+from onnx_hw.schedule.search_latency import cycles_of_frame_alone
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 
@@ -26,14 +28,18 @@ class BoardFit:
         lanes: products per cycle.
         frames_per_second: rate, through the board's link where it has one.
         limit: what bounds the rate, ``link`` or ``circuit``.
+        latency_us: microseconds from a frame's first beat in to its last beat out, in the idle circuit; the time on the
+            link is not in it.
     """
 
     lanes: int
     frames_per_second: float
     limit: str
+    latency_us: float
 
     def __repr__(self) -> str:
-        return f"{self.lanes:,} lanes, {self.frames_per_second:,.0f} frames/s, bounded by the {self.limit}"
+        rate = f"{self.frames_per_second:,.0f} frames/s, bounded by the {self.limit}"
+        return f"{self.lanes:,} lanes, {rate}; a frame alone takes {duration(self.latency_us * 1e-6)}"
 
 
 def fit_boards(
@@ -65,5 +71,6 @@ def fit_boards(
                 speed, limit = design.frames_per_second, "circuit"
                 if serial is not None:
                     speed, limit = serial.delivered_frames_per_second, serial.limit
-                known[alike] = BoardFit(design.resources().mac_lanes, speed, limit)
+                latency = cycles_of_frame_alone(design) / design.clock_mhz
+                known[alike] = BoardFit(design.resources().mac_lanes, speed, limit, latency)
         yield board, known[alike]

@@ -80,6 +80,11 @@ def test_the_rate_is_that_of_the_clock_that_drives_the_circuit():
     assert FULL.running_frames_per_second == pytest.approx(96.5e6 / DESIGN.interval_cycles, rel=1e-3)
 
 
+def test_a_latency_of_seconds_is_spelled_out():
+    slow = replace(FULL, synthesis=None, design=replace(DESIGN, latency_cycles=460_000_000))
+    assert "first result after 5.75 s, at 80 MHz" in shown(summary(slow, Path("out")))
+
+
 def test_missed_timing_is_a_verdict():
     missed = replace(SYNTHESIS, fmax_mhz=71.24, timing_met=False)
     assert shown(verdict(missed)) == " clock      71.2 MHz, FAIL at 80 MHz\n"

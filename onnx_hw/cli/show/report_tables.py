@@ -15,6 +15,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from onnx_hw.messages.html import duration
 from onnx_hw.messages.text import abridged, printable, short
 from onnx_hw.report import losses
 from onnx_hw.report.accuracy import Accuracy
@@ -202,7 +203,7 @@ def speed(design: DesignSection, name: str = "speed", running_mhz: float | None 
         at = f"the {mhz:.1f} MHz reached ({design.frames_per_second:,.0f} at the {design.clock_mhz:g} MHz asked)"
     asked = f" ({design.frames_per_second_asked:,g} asked)" if design.frames_per_second_asked is not None else ""
     text = (
-        f"{rate:,.0f} frames/s{asked}, first result after {_duration(design.latency_cycles / mhz * 1e-6)}, at {at}; "
+        f"{rate:,.0f} frames/s{asked}, first result after {duration(design.latency_cycles / mhz * 1e-6)}, at {at}; "
         f"multipliers busy {design.mac_efficiency:.0%}"
     )
     return Fact(name, Text(text))
@@ -230,7 +231,3 @@ def fidelity(measured: FloatModel) -> Fact:
         if tensor.sqnr_db is not None:
             line += f"; of all tensors {short(tensor.name)} is worst, {tensor.sqnr_db:.1f} dB"
     return Fact("fidelity", Text(line))
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
