@@ -16,6 +16,7 @@ import onnx_hw_boards
 from onnx_hw.assemble.board_file import read_board
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.near_paths import hint_for_build_folder
+from onnx_hw.messages.regular_file import require_regular_file
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.loader import Loader
@@ -78,7 +79,7 @@ def programming(folder: Path, *, flash: bool = False, board: str | None = None) 
 
 
 def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
+    with require_regular_file(file).open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
@@ -178,7 +179,7 @@ def _report(folder: Path) -> Any:
     from onnx_hw.report.read import REPORT
 
     try:
-        report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+        report = json.loads(require_regular_file(folder / REPORT).read_text(encoding="utf-8"))
         report["board"]["name"]
     except (OSError, ValueError, TypeError, KeyError):
         hint = hint_for_build_folder(folder, REPORT, "`onnx-hw build MODEL --board ...` makes one")

@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from onnx_hw.messages.regular_file import require_regular_file
+
 T = TypeVar("T")
 
 PACKAGE = "onnx_hw."
@@ -85,7 +87,7 @@ def decode(path: Path, kind: type[T], others: Mapping[str, Stored]) -> T:
     Raises:
         DAMAGED: the file is missing or damaged, or another version wrote it.
     """
-    with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+    with np.load(io.BytesIO(require_regular_file(path).read_bytes()), allow_pickle=False) as stored:
         text = stored[VALUE].tobytes()
         arrays = [stored[f"a{k}"] for k in range(len(stored.files) - 2)]
         if stored[DIGEST].tobytes() != _digest(text, arrays):

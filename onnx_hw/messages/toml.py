@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw.messages.errors import UserError
+from onnx_hw.messages.regular_file import require_regular_file
 
 
 def read_toml(path: Path, largest: int, refused: Callable[[str], UserError]) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def read_toml(path: Path, largest: int, refused: Callable[[str], UserError]) -> 
         UserError: the file is missing, too large, or not TOML.
     """
     try:
-        with path.open("rb") as file:
+        with require_regular_file(path).open("rb") as file:
             content = file.read(largest + 1)
         if len(content) > largest:
             raise refused(f"at most {largest:,} bytes long")

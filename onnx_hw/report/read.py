@@ -11,6 +11,7 @@ import msgspec
 
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.near_paths import hint_for_build_folder
+from onnx_hw.messages.regular_file import require_regular_file
 from onnx_hw.report.build_request import SCHEDULING, nested, plain
 from onnx_hw.report.model import Report
 from onnx_hw.runtime.options import BuildOptions
@@ -31,7 +32,7 @@ def read_report(folder: Path) -> Report:
     """
     path = folder if folder.name == REPORT and not folder.is_dir() else folder / REPORT
     try:
-        stored = msgspec.json.decode(path.read_bytes())
+        stored = msgspec.json.decode(require_regular_file(path).read_bytes())
     except OSError as error:
         reason = "is not there" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
         hint = hint_for_build_folder(folder, REPORT, "give the folder that `onnx-hw build` has written")
