@@ -15,6 +15,7 @@ from amaranth.hdl import Module, Shape, Signal, Value
 from onnx_hw.exact.division import exponentials
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.ops import driven_images
 from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.ops.divide import Divide
 from onnx_hw.ops.matmul import MatMul
@@ -44,6 +45,13 @@ CORES: dict[str, tuple[Operator[Any], tuple[int, ...]]] = {
     "quotient": (Divide(PIXELS, PIXELS, (1, -2), Fraction(3), Grid.over(Int(8), 1, 5)), (4,)),
     "product of two tensors": (MatMul(PIXELS, Tensor((1, 4, 11), Int(5), -16, 15)), (3, 2)),
 }
+
+
+@pytest.fixture(autouse=True)
+def few_drawn_pixels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreted simulator takes its time; only the ties of a rounding need many."""
+    if "ties" not in request.node.name:
+        monkeypatch.setattr(driven_images, "DRAWN", 24)
 
 
 @pytest.mark.parametrize("name", CORES)

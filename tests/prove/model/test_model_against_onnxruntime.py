@@ -330,3 +330,15 @@ def test_the_witness_can_be_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert report.links.model_reference.compared == said == witness_in_short(report.links)
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert said.replace("`", "") in re.sub(r"<[^>]*>|`", "", page)
+
+
+@pytest.mark.parametrize("by_scales", [True, False])
+def test_where_onnxruntime_does_not_follow_onnx_it_is_no_witness(by_scales: bool, tmp_path: Path) -> None:
+    """Of ONNX's own cases, aligned corners with scales, and MaxUnpool with a shape, have another result there."""
+    constants = {"scales": np.float32([1, 1, 0.6, 0.6])} if by_scales else {"sizes": np.int64([1, 1, 3, 3])}
+    inputs = ["x", "", "scales"] if by_scales else ["x", "", "", "sizes"]
+    attributes = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    path = write(tmp_path, [helper.make_node("Resize", inputs, ["y"], **attributes)], [1, 1, 5, 5], constants)
+    witness = witness_of(path)
+    assert witness.wrong == 0
+    assert ("otherwise than ONNX says" in witness.obstacle) == by_scales
