@@ -22,6 +22,7 @@ import numpy as np
 
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.messages.text import abridged
+from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of, operator_of
@@ -90,11 +91,21 @@ def compare_with_onnxruntime(path: Path, model: Model, frames: Sequence[Frame], 
     witness = Witness()
     for number, (sample, values) in enumerate(zip(samples, found, strict=True)):
         try:
-            witness = _add(witness, model, sample, values, decided)
+            numbers = {name: _as_numbers(model, name, array) for name, array in values.items()}
+            witness = _add(witness, model, sample, numbers, decided)
         except UserError as error:
             return Witness(f"the reference cannot run the sample: {error.problems[0].message}")
         witness = replace(witness, frames=(number + 1) * batch)
     return witness
+
+
+def _as_numbers(model: Model, name: str, array: np.ndarray) -> np.ndarray:
+    """Return what a value is; of a type that numpy does not have, such as float8, onnxruntime gives codes."""
+    value = model.graph.values.get(name)
+    element = BY_NAME.get(value.element_type or "") if value is not None else None
+    if element is None or element.narrow is None or array.dtype != element.wire:
+        return array
+    return np.ascontiguousarray(array).view(element.narrow).astype(element.dtype)
 
 
 def _is_random(node: Node) -> bool:
