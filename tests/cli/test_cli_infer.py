@@ -9,7 +9,7 @@ import threading
 import time
 import tty
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -200,7 +200,8 @@ class Somebody(threading.Thread):
                 if answer is None:
                     self.unplug()
                     return
-                os.write(self.master, answer)
+                with suppress(OSError):  # nobody is there any more
+                    os.write(self.master, answer)
 
     def _heard(self) -> bytes | None:
         try:
@@ -209,6 +210,11 @@ class Somebody(threading.Thread):
             return None
 
     def unplug(self) -> None:
+        """Close both ends; the thread first comes to its end, or it would read from the next file of this number."""
+        if self.open:
+            os.close(self.open.pop())
+        if threading.current_thread() is not self:
+            self.join(10)
         while self.open:
             os.close(self.open.pop())
 
