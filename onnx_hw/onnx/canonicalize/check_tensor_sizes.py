@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.model import Graph, Value
 from onnx_hw.onnx.operators.facts import SCALE_EFFECTS
 from onnx_hw.onnx.operators.registry import facts_of, node_location
@@ -45,7 +46,8 @@ def check_sizes(graph: Graph) -> None:
     nodes = [
         node for node in graph.nodes if facts_of(node).effect not in SCALE_EFFECTS
     ]  # others keep the layout of their data
-    made = [(node, name) for node in nodes for name in node.outputs if name in sizes]
+    constant = _unfolded_constants(graph)
+    made = [(node, name) for node in nodes for name in node.outputs if name in sizes and constant.get(name, True)]
     where = {
         **{value.name: f"input `{value.name}`" for value in graph.inputs},
         **{n: node_location(node) for node, n in made},
@@ -53,7 +55,8 @@ def check_sizes(graph: Graph) -> None:
     problems = [
         Problem(
             "tensor-too-large",
-            f"`{name}` must have at most {MAX_ELEMENTS:,} elements to become a stream, not {sizes[name]:,}",
+            f"`{name}` must have at most {MAX_ELEMENTS:,} elements to become a "
+            f"{'constant' if name in constant else 'stream'}, not {sizes[name]:,}",
             at,
             "use smaller shapes (--dim NAME=NUMBER)",
             "capability",
@@ -75,6 +78,19 @@ def check_sizes(graph: Graph) -> None:
         )
     if problems:
         raise UserError(*problems)
+
+
+def _unfolded_constants(graph: Graph) -> dict[str, bool]:
+    """Return the results that depend on constants alone and were too large to fold.
+
+    True for those that are made of the model's own constants, False for those that are made of others of them.
+    """
+    unfolded: dict[str, bool] = {}
+    for node in graph.nodes:
+        read = names_read(node)
+        if read <= graph.constants.keys() | unfolded.keys():
+            unfolded |= dict.fromkeys(node.outputs, read <= graph.constants.keys())
+    return unfolded
 
 
 def _size(value: Value) -> int:

@@ -182,3 +182,19 @@ def test_tensors_too_large_for_a_stream_are_named(tmp_path: Path) -> None:
     assert refusal is not None
     assert {problem.code for problem in refusal.problems} == {"tensor-too-large"}
     assert "big" in refusal.problems[0].message and "widens" in refusal.problems[0].where
+
+
+def test_a_constant_that_is_too_large_is_named_once_as_one(tmp_path: Path) -> None:
+    weights = helper.make_tensor("shape", TensorProto.INT64, (2,), [30_000, 1_000])
+    nodes = [
+        make_node("ConstantOfShape", ["shape"], ["filled"], "fills"),
+        make_node("Transpose", ["filled"], ["turned"]),
+        make_node("MatMul", ["x", "turned"], ["y"]),
+    ]
+    inputs = [value("x", (1, 1_000))]
+    content = model(nodes, inputs=inputs, outputs=[value("y", None)], constants=[weights])
+    refusal = check_hardware(BuildOptions(model=write(tmp_path, content), reading=LENIENT))
+    assert refusal is not None
+    (problem,) = refusal.problems
+    assert (problem.code, "fills" in problem.where) == ("tensor-too-large", True)
+    assert "`filled`" in problem.message and "constant" in problem.message
