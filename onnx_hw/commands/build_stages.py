@@ -255,6 +255,7 @@ class BuildState:
             if self.prepared.brings or error.exit_code != ExitCode.DOES_NOT_FIT:
                 raise
             options, scheme = self.options, scheme_from_options(self.options.quantizing)
+            self.recorder.progress.warn(*stage_messages.search_for_widths_warning(error, options.board))
             raise with_widths_that_fit(error, self.prepared, scheme, options.board, options.scheduling) from None
 
     def note_bound(self, multipliers: int | None) -> tuple[str, str]:

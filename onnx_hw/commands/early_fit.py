@@ -102,7 +102,7 @@ def with_widths_that_fit(
     if not advice:
         return error
     first, *others = error.problems
-    hint = advice if first.hint.startswith("no option") else f"{advice}; {first.hint}"
+    hint = advice if first.hint == NOTHING_HELPS else f"{advice}; {first.hint}"
     return UserError(replace(first, hint=hint), *others, exit_code=error.exit_code)
 
 

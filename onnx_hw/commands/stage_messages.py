@@ -67,6 +67,11 @@ def goal_without_samples(model: Model) -> UserError:
     )
 
 
+def search_for_widths_warning(error: UserError, board: str) -> Warned:
+    """Return the warning that a model is too large, before the search for widths that fit, which may take a minute."""
+    return f"too large for `{board}`: {error.problems[0].message}", "the search for integers that fit goes on"
+
+
 def quantization_warnings(
     model: Model, quantized: Quantized, scheme: Scheme | None, *, calibrated: bool
 ) -> Iterator[Warned]:

@@ -22,7 +22,7 @@ MAX_NAMED_NODES = 3
 """Number of nodes that are named for each resource."""
 
 
-NOTHING_HELPS = "no option and no board helps: only fewer bits, or a smaller model, will fit"
+NOTHING_HELPS = "no board helps: only fewer bits (`--bits`, for a float model), or a smaller model, will fit"
 """Hint where nothing that was tried fits."""
 
 

@@ -18,6 +18,7 @@ from onnx_hw.commands.build import build
 from onnx_hw.commands.fit_boards import fit_boards
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.runtime.options import BuildOptions, QuantizeOptions
+from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage
 from support.onnx_files import model, tensor, value, write
 
@@ -70,6 +71,21 @@ def test_refused_before_it_is_quantized(asked: Callable[..., BuildOptions], monk
         assert float(rates[board.name]) == pytest.approx(fit.frames_per_second, rel=0.01)
 
 
+def test_the_verdict_is_said_before_the_search_for_widths(
+    asked: Callable[..., BuildOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search may take a minute."""
+    heard = Silent()
+
+    def search(error: UserError, *_: Any) -> UserError:
+        assert [error.problems[0].message in warning for warning in heard.warnings] == [True]
+        return error
+
+    monkeypatch.setattr(build_stages, "with_widths_that_fit", search)
+    with pytest.raises(UserError, match=r"block RAMs of 28"):
+        build(asked(120), heard)
+
+
 def test_what_fits_is_quantized(asked: Callable[..., BuildOptions], monkeypatch: pytest.MonkeyPatch) -> None:
     """And one that might fit is not refused early."""
     calls: list[int] = []
@@ -98,7 +114,7 @@ def test_narrowest_integers_are_asked_first(
     monkeypatch.setattr(early_fit, "far_too_large", counted)
     with pytest.raises(UserError) as error:
         build(asked(4000))
-    assert "--bits" not in error.value.problems[0].hint
+    assert "`--bits weights" not in error.value.problems[0].hint
     assert len(made) == 2  # with the bits of the build, and with the narrowest
 
 

@@ -195,7 +195,7 @@ def test_other_boards_are_tried() -> None:
 
 
 def test_where_nothing_helps_that_is_told() -> None:
-    assert "hint   no option and no board helps" in refused(Budget(bram=0, lut=100))
+    assert "hint   no board helps" in refused(Budget(bram=0, lut=100))
 
 
 # ---- more than is comfortable ---------------------------------------------------------------------------------------
