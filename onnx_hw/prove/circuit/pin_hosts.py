@@ -10,6 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from fractions import Fraction
 
 from onnx_hw_link.greeting import Greeting
 from onnx_hw_link.link import FromChip
@@ -45,6 +46,7 @@ class HostPlan:
         anew: cycle in which it forgets its session; None for never.
         resumes: cycle in which it begins the second one.
         good_from: cycle from which a bad wire is good, so that a run ends.
+        pace: time that a bit of the host lasts, in those that the chip expects.
     """
 
     kind: HostKind
@@ -53,6 +55,7 @@ class HostPlan:
     anew: int | None = None
     resumes: int = 0
     good_from: int = 0
+    pace: Fraction = Fraction(1)
 
 
 @dataclass(frozen=True)

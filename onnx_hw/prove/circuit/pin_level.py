@@ -144,7 +144,8 @@ def converse(
     levels = _levels(loaded, bench.locks_after, bench.resets_at())
     long = announce_long_run(2 * bench.times.session(frames), nanoseconds, whose)
     progress(f"{len(loaded.flat.cells):,} cells, {bench.frames} frames in {len(bench.plans)} sessions{long}")
-    with _simulator(loaded).run(levels, seed=SEED, count=count, watched=bench.steady) as boards:
+    run = _simulator(loaded).run(levels, seed=SEED, count=count, watched=bench.steady, paces=bench.paces)
+    with run as boards:
         bench.talk(boards, loaded.net("irq") if "irq" in loaded.board.link.ports else None)
     return bench, bench.compare()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,11 @@ GREETING = 64
 
 RESET_PULSE = 16
 """Cycles for which a reset in mid-frame lasts."""
+
+PACES = tuple(Fraction(10 + k, 1000) for k in range(11))
+"""Shares of a bit by which the bits of hosts that hesitate are shorter or longer: 1 to 2 %. No two clocks are equal; a
+line bears half a bit in ten, less what its receiver needs to find an edge.
+"""
 
 MOST_TIMED_EVENTS = 20_000_000
 """Beats, of all frames together, whose cycles are predicted at most: it takes about ten seconds."""
@@ -130,14 +136,27 @@ class PinLevelBench:
             rest = RESET_PULSE + 2 * times.reset + 64 if kind is HostKind.RESET else 0
             breaks = kind in (HostKind.GREETS_ANEW, HostKind.RESET)
             late = int(draw.integers(times.byte))
+            pace = self._pace(run // len(kinds)) if kind is HostKind.HESITANT else Fraction(1)
             self.plans.append(
-                HostPlan(kind, chunks[run], begins + late, anew if breaks else None, anew + rest, begins + session)
+                HostPlan(
+                    kind, chunks[run], begins + late, anew if breaks else None, anew + rest, begins + session, pace
+                )
             )
         self.locks_after = [int(cycles) for cycles in draw.integers(1, 40, RUNS)]
         self.limit = begins + 6 * (session + times.frame + times.result) + 8 * self._hosts_times.retry
         self.patience = begins + 3 * (session + times.frame + times.result) + self._hosts_times.retry
         self.hosts: list[PinHost] = []
         self.cycles = 0
+
+    def _pace(self, number: int) -> Fraction:
+        """Return how long a bit of a host lasts, by its number: of SPI never less than the chip is promised."""
+        off = PACES[number * 3 % len(PACES)]
+        return 1 - off if self._serial and number % 2 else 1 + off
+
+    @property
+    def paces(self) -> dict[int, Fraction]:
+        """Times that a bit lasts, by run, where they are not the chip's own."""
+        return {run: plan.pace for run, plan in enumerate(self.plans) if plan.pace != 1}
 
     def _by_frame(self, beats: Mapping[str, np.ndarray]) -> list[list[np.ndarray]]:
         """Return (beats, width) of each tensor, frame by frame."""

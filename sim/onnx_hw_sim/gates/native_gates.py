@@ -107,6 +107,7 @@ def _declared(c: ctypes.CDLL) -> ctypes.CDLL:
         "open": (pointer, [i64, u64, i64, i64, i32]),
         "uart": (None, [pointer, i32, i32]),
         "spi": (None, [pointer, i32, i32, i32, i32]),
+        "pace": (None, [pointer, i32, i64]),
         "level": (i32, [pointer, i32, i32]),
         "window": (None, [pointer, i32, i32, i64, i64]),
         "watched": (None, [pointer, u64]),

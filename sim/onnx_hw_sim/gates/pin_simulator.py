@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 
 import numpy as np
 
@@ -105,6 +106,7 @@ class PinSimulator:
         seed: int = 0,
         count: ToggleCount | None = None,
         watched: Sequence[int] = (),
+        paces: Mapping[int, Fraction] | None = None,
     ) -> Iterator[BoardsUnderWay]:
         """Power 64 boards up.
 
@@ -113,6 +115,7 @@ class PinSimulator:
             seed: seed of the rubbish.
             count: toggles to count; its results are set at the end.
             watched: runs in which they are counted.
+            paces: times that a bit of a host lasts, in those of ``bit_cycles``, by run; 1 for all others.
 
         Raises:
             ToolMissing, ToolFailed: the C++ compiler, which is needed once per machine.
@@ -120,8 +123,12 @@ class PinSimulator:
         c, built = native_library(), self.cells.program
         serial = "rx" in self._wires
         bit = self.bit_cycles if serial else self.bit_cycles / 2
-        handle = c.pins_open(built.nets, seed, bit.numerator, bit.denominator, self._quiet)
+        lasting = {run: bit * pace for run, pace in (paces or {}).items()}
+        parts = lcm(bit.denominator, *(each.denominator for each in lasting.values()))
+        handle = c.pins_open(built.nets, seed, int(bit * parts), parts, self._quiet)
         try:
+            for run, each in lasting.items():
+                c.pins_pace(handle, run, int(each * parts))
             keep = load(c, handle, built)
             names = ("rx", "tx") if serial else ("sck", "cs_n", "copi", "cipo")
             (c.pins_uart if serial else c.pins_spi)(handle, *(self._wires[name] for name in names))

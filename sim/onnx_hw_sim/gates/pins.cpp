@@ -21,6 +21,7 @@ struct Host {
     std::vector<uint8_t> from;
     uint32_t sending = 0, coming = 0;  // bits with a 1 above them; 0 between bytes
     Timer send, come;
+    int64_t numerator = 1;             // cycles of a bit, or of half a bit, times the board's denominator
     int phase = 0, bit = 0;            // of an exchange
     uint8_t out = 0, in = 0;
 };
@@ -33,7 +34,7 @@ struct Level {  // of a pin or a net that nobody speaks over
 };
 
 struct Board : Simulation {
-    int64_t numerator = 1, denominator = 1;  // cycles of a bit, or of half a bit
+    int64_t denominator = 1;  // of the cycles of a bit, or of half a bit
     int32_t rx = -1, tx = -1;
     int32_t sck = -1, cs_n = -1, copi = -1, cipo = -1;
     Word line = ~Word(0), clock = 0, chosen_n = ~Word(0), data = 0;
@@ -49,7 +50,7 @@ struct Board : Simulation {
             if (host.sending > 1) {
                 set(line, run, host.sending & 1);
                 host.sending >>= 1;
-                host.send.left += numerator;
+                host.send.left += host.numerator;
                 return;
             }
             host.sending = 0;
@@ -62,24 +63,24 @@ struct Board : Simulation {
         const uint16_t word = host.to.front();
         host.to.pop_front();
         if (word >= PAUSE) {
-            host.send.left += numerator * (word - PAUSE);
+            host.send.left += host.numerator * (word - PAUSE);
             return;
         }
         host.sending = word >= BREAK ? 1u << 9 : 1u << 9 | 1u << 8 | word;  // behind the start bit
         set(line, run, false);
-        host.send.left += numerator;
+        host.send.left += host.numerator;
     }
 
     void hear(Host& host, bool level) {
         if (host.coming == 0) {
             if (!level) {
                 host.coming = 1;
-                host.come.left = numerator + numerator / 2;
+                host.come.left = host.numerator + host.numerator / 2;
             }
             return;
         }
         if (!host.come.pass(denominator)) return;
-        host.come.left += numerator;
+        host.come.left += host.numerator;
         if (host.coming < 256) {
             host.coming = host.coming << 1 | level;
             return;
@@ -131,7 +132,7 @@ struct Board : Simulation {
             default:
                 host.phase = 0;
         }
-        host.come.left += numerator;
+        host.come.left += host.numerator;
     }
 
     void drive_levels() {
@@ -178,10 +179,13 @@ void* pins_open(int64_t nets, uint64_t seed, int64_t numerator, int64_t denomina
     Board* made = new Board;
     made->machine.quiet.allowed = quiet != 0;
     made->machine.open(nets, seed);
-    made->numerator = numerator;
+    for (Host& host : made->hosts) host.numerator = numerator;
     made->denominator = denominator;
     return static_cast<Simulation*>(made);
 }
+
+// The bits of a host last another time than those of the others.
+void pins_pace(void* handle, int32_t run, int64_t numerator) { board(handle).hosts[run].numerator = numerator; }
 
 void pins_uart(void* handle, int32_t rx, int32_t tx) {
     board(handle).rx = rx;

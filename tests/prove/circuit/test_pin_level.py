@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,14 @@ from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.prove.circuit import gate_level, pin_hosts, pin_level
+from onnx_hw.prove.circuit import gate_level, pin_hosts, pin_level, pin_level_bench
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.pin_hosts import HostKind
 from onnx_hw.report import proof_chain
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.session import Session
+from onnx_hw_rtl.link import uart
 from onnx_hw_sim.gates.netlist import flatten, read_netlist
 from onnx_hw_sim.gates.pin_simulator import PinSimulator
 from onnx_hw_tools import tools
@@ -163,6 +165,31 @@ def test_a_credit_that_counts_otherwise_is_named(
     monkeypatch.setattr(pin_hosts, "Session", Miscounted)
     found = chip.simulate(tmp_path)
     assert not found.agrees and "the credit must be" in found.difference
+
+
+def test_a_receiver_that_samples_late_in_a_bit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 7/8 of a bit, which a host of exactly the same rate does not show: its bits end late enough."""
+    middle, state_after = (20 - 1) // 2, uart.state_after  # of 20 cycles
+
+    def late(count: int, width: int) -> int:
+        return state_after(17 if count == middle else count, width)
+
+    monkeypatch.setattr(uart, "state_after", late)
+    chip = BoardChip("ulx3s", tmp_path)
+    assert "a host that hesitates" in chip.simulate(tmp_path).difference
+    monkeypatch.setattr(pin_level_bench, "PACES", [0])
+    assert chip.simulate(tmp_path).agrees
+
+
+@pytest.mark.parametrize("chip", ["ulx3s"], indirect=True)
+def test_bits_of_hosts_that_hesitate_have_other_lengths(chip: BoardChip) -> None:
+    link = chip.chip.link
+    assert link is not None
+    bench = pin_level_bench.PinLevelBench(chip.design, link, chip.frames, 1, resets=True)
+    hesitant = [plan.pace for plan in bench.plans if plan.kind is HostKind.HESITANT]
+    assert len(hesitant) == len(bench.paces) >= 12
+    assert all(Fraction(1, 100) <= abs(1 - pace) <= Fraction(2, 100) for pace in hesitant)
+    assert min(hesitant) < Fraction(983, 1000) and max(hesitant) > Fraction(1017, 1000)
 
 
 @pytest.mark.parametrize("chip", ["ulx3s"], indirect=True)
