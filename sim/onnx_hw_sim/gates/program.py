@@ -174,7 +174,9 @@ def smaller_table(ins: Sequence[int], function: int) -> tuple[list[int], int]:
     """Return the same table without inputs that are constant, come twice, or change nothing."""
     ins = list(ins)
     entries = [function >> k & 1 for k in range(1 << len(ins))]
-    for j in reversed(range(len(ins))):
+    j = len(ins)
+    while j:
+        j -= 1
         step, net = 1 << j, ins[j]
         low = [entries[k] for k in range(len(entries)) if not k & step]
         high = [entries[k] for k in range(len(entries)) if k & step]
@@ -188,6 +190,7 @@ def smaller_table(ins: Sequence[int], function: int) -> tuple[list[int], int]:
         else:
             continue
         del ins[j]
+        j = len(ins)  # one that stayed may change nothing now
     return ins, sum(bit << k for k, bit in enumerate(entries))
 
 
