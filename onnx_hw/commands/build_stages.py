@@ -166,7 +166,7 @@ class BuildState:
             )
         if data and made.floats and compared.fidelity and self.origin is ScaleOrigin.SAMPLES:
             shown = compared.frames[: compared.from_user]
-            verdict = judge_quantizer(made.model, made.floats[1], data, compared.fidelity, shown)
+            verdict = judge_quantizer(made.model, made.floats[1], data, compared.fidelity, shown, made.equalized)
             if verdict.findings:
                 raise verdict_error(verdict)
         losses = made.tensor_losses()

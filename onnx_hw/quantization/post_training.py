@@ -86,6 +86,8 @@ class QuantizedFloats:
         widths: bit widths that a search for a goal found; None without a goal.
         tensor_losses: function that computes the loss of each tensor; empty where ``sequential_ptq`` was not used.
         exact: names of the values without integers that hardware takes exactly.
+        equalized: the same function as ``floats``, of which the integers of weights were made, with the names of
+            ``model``; None where ``sequential_ptq`` was not used.
     """
 
     model: Model
@@ -95,6 +97,7 @@ class QuantizedFloats:
     widths: ChosenWidths | None = None
     tensor_losses: Callable[[], tuple[TensorLoss, ...]] = tuple
     exact: frozenset[str] = frozenset()
+    equalized: Model | None = None
 
 
 def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme = DEFAULT) -> QuantizedFloats:
@@ -149,7 +152,7 @@ def quantize_prepared_floats(model: Model, ranges: RangeSource, scheme: Scheme =
     lost = partial(loss_by_tensor, equal.graph, samples, terms, chosen, names)
     sources = exact_sources(quantized.graph, scheme.exact)
     searched = {name: span for name, span in chosen.ranges.items() if scheme.data_precision(name).bits < SUMMAND_BITS}
-    return QuantizedFloats(quantized, plain, searched, held, widths, lost, sources)
+    return QuantizedFloats(quantized, plain, searched, held, widths, lost, sources, equal)
 
 
 def _widths(

@@ -47,6 +47,8 @@ class Quantized:
         held: quantization error of each value on samples, by the names of the prepared model.
         widths: bit widths that a search for a goal found; None without a goal.
         tensor_losses: function that computes the losses, the largest first; empty for integers of the model.
+        equalized: float model of which the integers of weights were made, with the names of ``model``; None if all
+            integers came with the model.
     """
 
     network: Network
@@ -59,6 +61,7 @@ class Quantized:
     held: Mapping[str, QuantError] = field(default_factory=dict)
     widths: ChosenWidths | None = None
     tensor_losses: Callable[[], tuple[TensorLoss, ...]] = tuple
+    equalized: Model | None = None
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,12 @@ def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: 
     if result is None:
         return quantized
     return replace(
-        quantized, ranges=result.ranges, held=result.held, widths=result.widths, tensor_losses=result.tensor_losses
+        quantized,
+        ranges=result.ranges,
+        held=result.held,
+        widths=result.widths,
+        tensor_losses=result.tensor_losses,
+        equalized=result.equalized,
     )
 
 

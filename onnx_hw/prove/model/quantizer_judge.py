@@ -6,7 +6,8 @@ no line with it:
 
 * each grid covers what the float model makes of the samples, but for a few numbers;
 * rounding to it costs not much more than rounding to as many levels between the extremes;
-* each tensor and each output of golden is about as near to the float model as those of the plainly rounded model.
+* each tensor and each output of golden is about as near to the float model as those of the plainly rounded model;
+* weights are rounded to nearest, and biases leave no mean error (``product_judge``).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from onnx_hw.prove.model.plain_rounding import (
     plainly_rounded,
     see_tensors,
 )
+from onnx_hw.prove.model.product_judge import judge_products
 from onnx_hw.samples.sqnr import NoiseStatistics
 
 MAX_SAMPLES = 256
@@ -77,7 +79,12 @@ class QuantizerVerdict:
 
 
 def judge_quantizer(
-    quantized: Model, prepared: Model, samples: Mapping[str, np.ndarray], fidelity: Fidelity, frames: Sequence[Frame]
+    quantized: Model,
+    prepared: Model,
+    samples: Mapping[str, np.ndarray],
+    fidelity: Fidelity,
+    frames: Sequence[Frame],
+    equalized: Model | None = None,
 ) -> QuantizerVerdict:
     """Judge the grids and the network that were made of a float model.
 
@@ -86,6 +93,7 @@ def judge_quantizer(
         prepared: the float model as prepared for quantization.
         samples: calibration samples by graph input, (samples, *shape).
         fidelity: fidelity of golden on ``frames``.
+        equalized: the float model with the names of the quantized one; None where its products are not judged.
     """
     if quantized.states:
         return QuantizerVerdict(obstacle="the network keeps a state")
@@ -103,9 +111,10 @@ def judge_quantizer(
         grids = {name: grid for name, grid in grids.items() if seen[name].values}
         plain = _plain_grids(grids, seen)
         likeness = _plain_fidelity(prepared, plainly_rounded(prepared, quantized, plain), fidelity, frames)
+        of_products = judge_products(quantized, equalized, samples) if equalized is not None else ()
     except UserError as error:
         return QuantizerVerdict(obstacle=error.problems[0].message)
-    findings = [*_judge_grids(grids, plain, seen), *_judge_fidelity(fidelity, likeness)]
+    findings = [*_judge_grids(grids, plain, seen), *_judge_fidelity(fidelity, likeness), *of_products]
     return QuantizerVerdict(len(grids), len(likeness), tuple(findings))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.prove.model.float_fidelity import Fidelity
 from onnx_hw.prove.model.known_values import known_values
 from onnx_hw.prove.model.quantizer_judge import QuantizerVerdict, judge_quantizer
-from onnx_hw.quantization import insert_qdq, sequential_ptq
+from onnx_hw.quantization import gptq_rounding, insert_qdq, sequential_ptq
 from onnx_hw.quantization.ranges import calibrate, choose_grids
 from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.quantization.scheme import Precision, Scheme
@@ -39,7 +40,7 @@ def verdict_of(scheme: Scheme | None = None, scale: np.ndarray | None = None) ->
     fidelity = Fidelity(*made.floats, made.model)
     for frame in frames:
         fidelity.add(frame, known_values(made.step, frame))
-    return judge_quantizer(made.model, made.floats[1], samples, fidelity, frames)
+    return judge_quantizer(made.model, made.floats[1], samples, fidelity, frames, made.equalized)
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 6, 8, 12, 16])
@@ -75,11 +76,21 @@ def of_ranges(change: Callable[[Any], Any], *, samples: slice = slice(None)) -> 
 
 
 def halves_every_bias(patch: pytest.MonkeyPatch) -> None:
+    halves_biases(patch)
+
+
+def halves_the_last_bias(patch: pytest.MonkeyPatch) -> None:
+    halves_biases(patch, only="scores")
+
+
+def halves_biases(patch: pytest.MonkeyPatch, only: str = "") -> None:
     writer = next(kind for kind in vars(insert_qdq).values() if isinstance(kind, type) and "term" in vars(kind))
     real = writer.term  # type: ignore[attr-defined]
 
     def term(self: Any, nodes: Any, name: str) -> Any:
         known = self.known.terms[name]
+        if only not in name:
+            return real(self, nodes, name)
         stored = isinstance(known, insert_qdq.StoredTerm)
         self.known.terms[name] = replace(known, integers=known.integers // 2) if stored else known / np.float32(2)
         return real(self, nodes, name)
@@ -92,6 +103,15 @@ def rounds_weights_of_others(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sequential_ptq, "gptq_round", lambda weights, *others: real(weights - 0.5, *others))
 
 
+def rounds_weights(rounding: Callable[..., Any]) -> Inject:
+    """Compensation goes on as before, and hides most of it."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(gptq_rounding, "np", SimpleNamespace(**{**vars(np), "rint": rounding}))
+
+    return apply
+
+
 FAULTS: dict[str, tuple[Inject, str]] = {
     "the last sample is kept": (keeps_the_last_sample, "must be as fine as"),
     "ranges of the last sample": (of_ranges(lambda span: span, samples=slice(-1, None)), "must"),
@@ -99,6 +119,10 @@ FAULTS: dict[str, tuple[Inject, str]] = {
     "ends are swapped": (of_ranges(lambda span: replace(span, low=-span.high, high=-span.low)), "must cover"),
     "ranges are five times as wide": (of_ranges(lambda span: replace(span, high=span.high * 5)), "must be as fine as"),
     "half of every bias": (halves_every_bias, "as near to the float model as plain rounding"),
+    "half of the last bias": (halves_the_last_bias, "the bias behind `scores"),
+    "weights are rounded down": (rounds_weights(np.floor), "must be rounded to nearest; they are rounded down"),
+    "weights are rounded up": (rounds_weights(np.ceil), "must be rounded to nearest; they are rounded up"),
+    "weights are rounded towards 0": (rounds_weights(np.trunc), "they are rounded towards 0"),
     "weights are moved": (rounds_weights_of_others, "as near to the float model as plain rounding"),
 }
 
