@@ -50,9 +50,10 @@ MAX_REST, MIN_WEIGHTS, DEVIATIONS = 0.2, 40, 6.0
 Rounding down leaves half a step; sound weights leave less than a tenth.
 """
 
-MIN_MEANS, MAX_MEAN, FEW_OUTPUTS, PRIOR_ROWS, MIN_SHARE = 8, 4.0, 8, 16, 1e-6
+MIN_MEANS, MAX_MEAN, MAX_MEAN_OF_ALL, FEW_OUTPUTS, PRIOR_ROWS, MIN_SHARE = 8, 4.0, 1.0, 8, 16, 1e-6
 """Least number of samples, and what the mean square of the mean errors of outputs may be: ``MAX_MEAN`` squares of their
-standard errors, for few outputs (1 + ``FEW_OUTPUTS`` / outputs) times that; twice what is left where n of n +
+standard errors, ``MAX_MEAN_OF_ALL`` where no sample is left out, for few outputs (1 + ``FEW_OUTPUTS`` / outputs) times
+that; twice what is left where n of n +
 ``PRIOR_ROWS`` parts of the mean error of n rows are made up for; and a share of the mean square of the numbers.
 """
 
@@ -144,7 +145,7 @@ def judge_products(quantized: Model, floats: Model, samples: Mapping[str, np.nda
                 chosen = min(
                     count, MAX_FRAMES, max(MIN_FRAMES, MAX_MACS // max(1, sum(each.macs for each in products)))
                 )
-        findings = [finding for product in products for finding in (*_rest(product, count), *_mean(product))]
+        findings = [finding for product in products for finding in (*_rest(product, count), *_mean(product, count))]
     return tuple(findings)
 
 
@@ -325,7 +326,7 @@ def _rest(product: JudgedProduct, samples: int) -> Iterator[str]:
             )
 
 
-def _mean(product: JudgedProduct) -> Iterator[str]:
+def _mean(product: JudgedProduct, samples: int) -> Iterator[str]:
     """Judge the mean errors of outputs behind the bias."""
     count = len(product.means)
     if count < MIN_MEANS or not product.finite:
@@ -333,7 +334,8 @@ def _mean(product: JudgedProduct) -> Iterator[str]:
     left, own = (float(np.square(np.mean(means, axis=0)).mean()) for means in (product.means, product.own))
     chance = float(np.var(product.means, axis=0, ddof=1).mean()) / count
     kept = 1.0 if product.floats.min() >= 0 else min(1.0, 2 * (PRIOR_ROWS / (product.rows_behind + PRIOR_ROWS)) ** 2)
-    allowed = kept * own + MAX_MEAN * (1 + FEW_OUTPUTS / product.means[0].size) * chance
+    most = MAX_MEAN if count < samples else MAX_MEAN_OF_ALL
+    allowed = kept * own + most * (1 + FEW_OUTPUTS / product.means[0].size) * chance
     if left > allowed + MIN_SHARE * product.signal / count:
         yield (
             f"the bias behind `{product.node.label}` must make up for the mean error of its outputs; {sqrt(left):.3g} "
