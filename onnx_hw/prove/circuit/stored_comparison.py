@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -28,6 +30,9 @@ class Comparison(Protocol):
 
 T = TypeVar("T", bound=Comparison)
 
+PACKAGES = ("onnx_hw", "onnx_hw_link", "onnx_hw_sim", "onnx_hw_boards")
+"""Packages that state, make or compare results: golden, the law of timing, the driver, hosts, the models of cells."""
+
 
 def compared_once(
     build: BuildFolder,
@@ -41,7 +46,7 @@ def compared_once(
 
     Args:
         stage: folder in the build.
-        inputs: everything that the result depends on besides the frames and the version of onnx-hw.
+        inputs: everything that the result depends on besides the frames and the code of onnx-hw.
         integers: frames by input tensor, (frames, height, width, channels).
         kind: the dataclass of the result.
         compare: compares; what it raises is passed on.
@@ -56,11 +61,26 @@ def compared_once(
 
     frames = {tensor: hashlib.sha256(array.tobytes()).hexdigest() for tensor, array in integers.items()}
     try:
-        made = build.stage(stage, {**inputs, "frames": frames, "onnx-hw": __version__}, make)
+        made = build.stage(stage, {**inputs, "frames": frames, "onnx-hw": __version__, "code": code_digest()}, make)
     except _Differs:
         return results[0]
     stored = msgspec.json.decode((made.folder / _STORED).read_bytes(), type=kind)
     return replace(stored, cached=made.cached)  # type: ignore[type-var]
+
+
+@cache
+def code_digest() -> str:
+    """Return the digest of all code of ``PACKAGES``.
+
+    A netlist may stay as it is while golden or the driver changes, so agreement is that of one code alone.
+    """
+    state = hashlib.sha256()
+    for package in PACKAGES:
+        spec = find_spec(package)
+        assert spec is not None and spec.origin is not None
+        for file in sorted(Path(spec.origin).parent.rglob("*.py")):
+            state.update(file.read_bytes())
+    return state.hexdigest()
 
 
 class _Differs(Exception):
