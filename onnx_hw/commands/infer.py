@@ -299,16 +299,18 @@ def opened_port(
     if options.port != SIMULATED:
         yield options.port, TIMEOUT
         return
+    from onnx_hw.assemble.netlist import netlist_of
     from onnx_hw.commands.simulated_board import TIMEOUT as SIMULATED_TIMEOUT
-    from onnx_hw.commands.simulated_board import simulated_board, simulated_netlist
+    from onnx_hw.commands.simulated_board import require_same_chip, simulated_board, simulated_netlist
     from onnx_hw.runtime.build_folder import BuildFolder
 
     assert design is not None
-    folder = BuildFolder(options.folder)
+    folder, netlist = BuildFolder(options.folder), netlist_of(design)
+    require_same_chip(model, netlist)
     simulated = (
-        simulated_netlist(design, folder, progress)
+        simulated_netlist(design, folder, progress, netlist)
         if options.engine is SimulationEngine.GATES
-        else simulated_board(design, model, folder, progress)
+        else simulated_board(design, model, folder, progress, netlist)
     )
     with simulated as port:
         yield port, SIMULATED_TIMEOUT

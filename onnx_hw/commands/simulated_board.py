@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,9 +67,30 @@ def simulated_board(
                 raise port.error
 
 
+def require_same_chip(model: HostModel, netlist: Netlist) -> None:
+    """Raise ``UserError``, exit code 4, unless a host's model describes the chip of a netlist, its digest aside.
+
+    A simulated port has no rate of its own, and the chip of a ``model.json`` would fit whatever that says.
+    """
+    made, rate = netlist.link, bit_rate_of(netlist)
+    assert made is not None, "the model has a link"
+    pairs = {field.name: (getattr(model.link, field.name), getattr(made, field.name)) for field in fields(made)}
+    pairs["baud"] = model.baud, rate
+    for name, (stated, true) in pairs.items():
+        if name != "digest" and stated != true:
+            message = f"`model.json` must describe the chip; its `{name}` is {stated}, and that of the chip {true}"
+            hint = "build it again; if that changes nothing, please report it with the model"
+            raise user_error("host-model-differs", message, hint=hint, stage="link", exit_code=ExitCode.MISMATCH)
+
+
 @contextmanager
-def simulated_netlist(design: Design, folder: BuildFolder, progress: Progress) -> Iterator[str]:
+def simulated_netlist(
+    design: Design, folder: BuildFolder, progress: Progress, netlist: Netlist | None = None
+) -> Iterator[str]:
     """Yield the name of a port at which the cells of a build answer, as they were placed and routed.
+
+    Args:
+        netlist: of the chip before synthesis; None to make it.
 
     Raises:
         UserError: the build did not come to its synthesis, or its netlist is damaged or cannot be simulated; with exit
@@ -80,7 +101,7 @@ def simulated_netlist(design: Design, folder: BuildFolder, progress: Progress) -
 
     with progress.stage(Stage.SIMULATE) as running:
         running.fact = "reading the netlist"
-        loaded = _read_cells(design, folder)
+        loaded = _read_cells(design, folder, netlist)
         if loaded.cells is None:
             raise user_error(
                 "netlist-differs", loaded.differences[0], where=GATES, stage="gates", exit_code=ExitCode.MISMATCH
@@ -96,7 +117,7 @@ def simulated_netlist(design: Design, folder: BuildFolder, progress: Progress) -
                 raise port.error
 
 
-def _read_cells(design: Design, folder: BuildFolder) -> BoardNetlist:
+def _read_cells(design: Design, folder: BuildFolder, netlist: Netlist | None) -> BoardNetlist:
     """Return the netlist of a build with the models of its cells; raise ``UserError`` as ``simulated_netlist``."""
     from onnx_hw.implement.synthesize import NETLIST, STAGE
     from onnx_hw.prove.circuit import pin_level
@@ -108,7 +129,7 @@ def _read_cells(design: Design, folder: BuildFolder) -> BoardNetlist:
         message = "the build must have come to its synthesis, and its files must be as they were written"
         hint = "build it again, at least to the stage `synthesize`"
         raise user_error("no-netlist", message, where=str(place), hint=hint, stage="arguments")
-    chip = netlist_of(design)
+    chip = netlist or netlist_of(design)
     library = chip.family.cell_library()
     try:
         return pin_level.load_board(design, chip, flatten(read_netlist(place / NETLIST), wires=library.wires), library)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from onnx import TensorProto
 from onnx_hw.assemble.netlist import bit_rate_of
 from onnx_hw.commands.infer import InferOptions
 from onnx_hw.commands.run import run
-from onnx_hw.commands.simulated_board import simulated_netlist
+from onnx_hw.commands.simulated_board import require_same_chip, simulated_netlist
 from onnx_hw.implement.synthesize import STAGE
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.prove.circuit.pin_level_bench import PinLevelBench
@@ -26,6 +27,7 @@ from onnx_hw.runtime.options import Evaluator, RunOptions, SimulationEngine, por
 from onnx_hw.runtime.progress import Silent
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.frames import out_of_turns
+from onnx_hw_link.host_model import HostModel
 from onnx_hw_link.transport import SerialTransport
 from support.cli_runner import call
 from support.design_bench import random_frames
@@ -80,6 +82,23 @@ def test_the_driver_talks_to_the_cells_of_a_netlist(placed: RecordedChip, tmp_pa
     for (due,), result in zip(bench.due[:3], results, strict=True):
         (found,) = out_of_turns(link.outputs, link.output_turns, result.beats)
         assert np.array_equal(found, due[0])
+
+
+def test_a_model_of_another_chip_is_named(placed: RecordedChip) -> None:
+    """The rate counts for itself, too: a simulated port has none."""
+    assert placed.chip.link is not None
+    sound = HostModel("m", placed.chip.link, bit_rate_of(placed.chip), (), (), {})
+    require_same_chip(sound, placed.chip)
+    require_same_chip(replace(sound, link=replace(sound.link, digest=bytes(16))), placed.chip)  # the chip itself says so
+    wrong = {
+        "its `baud` is 6000000, and that of the chip 3000000": replace(sound, baud=2 * sound.baud),
+        "its `clock_hz` is 1": replace(sound, link=replace(sound.link, clock_hz=1)),
+        "its `outputs` is (LinkPort": replace(sound, link=replace(sound.link, outputs=sound.link.inputs)),
+    }
+    for said, other in wrong.items():
+        with pytest.raises(UserError) as raised:
+            require_same_chip(other, placed.chip)
+        assert said in str(raised.value) and raised.value.exit_code is ExitCode.MISMATCH
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(bytes(1000))])
