@@ -17,7 +17,7 @@ from onnx_hw.timing.link_times import BehindALink
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.frames import in_turns, out_of_turns
 from onnx_hw_link.link import MOST_PAYLOAD, Link
-from onnx_hw_link.session import Faults
+from onnx_hw_link.session import Faults, hello
 
 if TYPE_CHECKING:
     from onnx_hw_sim.gates.pin_simulator import BoardsUnderWay
@@ -146,6 +146,7 @@ class PinLevelBench:
         self.limit = begins + 6 * (session + times.frame + times.result) + 8 * self._hosts_times.retry
         self.patience = begins + 3 * (session + times.frame + times.result) + self._hosts_times.retry
         self.hosts: list[PinHost] = []
+        self.awake: list[int] = []  # runs that answered while they must be in reset
         self.cycles = 0
 
     def _pace(self, number: int) -> Fraction:
@@ -209,7 +210,7 @@ class PinLevelBench:
             PinHost(plan, self._hosts_times, self._serial, self.data, SEED + run) for run, plan in enumerate(self.plans)
         ]
         step = max(64, 2 * self.times.byte)
-        boards.step(min(plan.begins for plan in self.plans))
+        self._knock(boards)
         while boards.cycle < self.limit and not all(host.done for host in self.hosts):
             if boards.cycle > self.patience and not any(self.hosts[run].done for run in self.steady):
                 break
@@ -225,6 +226,21 @@ class PinLevelBench:
             progress(sum(host.done for host in self.hosts))
         self.cycles = boards.cycle
 
+    def _knock(self, boards: BoardsUnderWay) -> None:
+        """Send a HELLO to some chips that are still in reset, and see who answers, until the hosts begin.
+
+        On iCE40 block RAMs have no contents until some time after the configuration.
+        """
+        begins, knocked = min(plan.begins for plan in self.plans), hello(0)
+        runs = [run for run, plan in enumerate(self.plans) if plan.kind is HostKind.GREETS_ANEW]
+        if not self._serial or (len(knocked) + 1) * self.times.byte > self.times.reset:
+            boards.step(begins)
+            return
+        for run in runs:
+            boards.send(run, list(knocked))
+        boards.step(begins)
+        self.awake = [run for run in runs if any(boards.take(run))]
+
     def compare(self) -> SessionComparison:
         """Compare all results, and the cycles that the chips state, run by run."""
         law = BehindALink(self.design, self.link) if len(self.link.inputs) == 1 else None
@@ -235,6 +251,9 @@ class PinLevelBench:
         differences: list[str] = []
         for run, host in enumerate(self.hosts):
             sentences = self._said(host)
+            if run in self.awake:
+                must = f"be in reset for {self.times.reset:,} cycles after its configuration"
+                sentences.insert(0, f"the {self.whose} must {must}; it answered a HELLO in that time")
             for number, (due, result) in enumerate(zip(self.due[run], host.results, strict=False)):
                 seen = out_of_turns(self.link.outputs, self.link.output_turns, result.beats)
                 for tensor, own, golden, mask in zip(self._out, seen, due, used, strict=True):

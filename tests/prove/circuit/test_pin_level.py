@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.session import Session
 from onnx_hw_rtl.link import uart
+from onnx_hw_rtl.shells.board_top import BoardTop
 from onnx_hw_sim.gates.netlist import flatten, read_netlist
 from onnx_hw_sim.gates.pin_simulator import PinSimulator
 from onnx_hw_tools import tools
@@ -165,6 +167,18 @@ def test_a_credit_that_counts_otherwise_is_named(
     monkeypatch.setattr(pin_hosts, "Session", Miscounted)
     found = chip.simulate(tmp_path)
     assert not found.agrees and "the credit must be" in found.difference
+
+
+def test_a_reset_that_ends_too_soon_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On iCE40, whose block RAMs are not there yet; a HELLO at 6 Mbaud takes less than the reset."""
+
+    def hurried(*arguments: object, **named: Any) -> BoardTop:
+        return BoardTop(*arguments, **{**named, "reset_cycles": 1})
+
+    assert BoardChip("icebreaker", tmp_path / "sound").simulate(tmp_path).agrees
+    monkeypatch.setattr("onnx_hw_rtl.shells.board_top.BoardTop", hurried)
+    chip = BoardChip("icebreaker", tmp_path / "hurried")
+    assert re.search(r"must be in reset for 3\d\d cycles .* answered a HELLO", chip.simulate(tmp_path).difference)
 
 
 def test_a_receiver_that_samples_late_in_a_bit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
