@@ -10,7 +10,7 @@ import pytest
 from onnx_hw.prove.circuit import bitstream
 from onnx_hw.report import proof_chain
 from onnx_hw_boards.families.ecp5.bitstream.chip_tiles import ChipTiles
-from onnx_hw_boards.families.ecp5.bitstream.netlist import read_configuration
+from onnx_hw_boards.families.ecp5.bitstream.netlist import read_configuration, unpack
 from onnx_hw_boards.families.ecp5.bitstream.tile_database import DatabaseMissing, database
 from onnx_hw_boards.families.unpacked_bitstream import DamagedBitstream
 from onnx_hw_tools import tools
@@ -18,6 +18,7 @@ from support.bitstream_bench import BitstreamBench, assert_another_build_is_name
 from support.bitstream_flips import drawn_flips
 from support.injected_bitstream_faults import FAULTS, Bits, Fault
 from support.recorded_bitstream import recorded, unpacked_by_others
+from support.turned_ecp5_bits import file_with_turned_bit
 
 Bench = BitstreamBench[Bits]
 
@@ -113,3 +114,13 @@ def test_random_bits_are_refused_or_change_no_cell(bench: Bench) -> None:
         found = bench.compare(flipped)
         same = flipped.unpacked.netlist.cells == bench.bits.unpacked.netlist.cells
         assert same or not found.agrees, bench.bits.name(place)
+
+
+def test_a_bit_that_is_turned_over_in_the_file_is_the_same(bench: Bench) -> None:
+    board = bench.chip.chip.target.board
+    tile, bit = next(drawn_flips(bench.bits.used(), 1, seed=4))
+    file = file_with_turned_bit(bench.chip.data, board.device.name, tile.name, bit)
+    by_file = unpack(file, board.device.name, board.package, bench.pin_of)
+    flipped = bench.bits.flipped((tile, bit)).unpacked
+    assert by_file.bits == flipped.bits == bench.bits.unpacked.bits - 1
+    assert by_file.netlist.cells == flipped.netlist.cells and by_file.problems == flipped.problems
