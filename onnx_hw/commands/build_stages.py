@@ -71,8 +71,8 @@ from onnx_hw.runtime.subprocess_call import in_own_process
 from onnx_hw.samples.frames import InputData, by_reference, classes_of, input_data
 from onnx_hw.samples.samples import frame_count
 from onnx_hw.schedule.bottleneck import what_bounds
+from onnx_hw.schedule.cut_products import forked
 from onnx_hw.schedule.folding_file import to_text
-from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.schedule_for_board import excess_over_target, target_budget, with_folding_file
 from onnx_hw_boards.verilog_board import VerilogBoard
 
@@ -219,7 +219,9 @@ class BuildState:
         request = with_folding_file(self.options.scheduling, self.options.folding, self.network)
         with self._widths_that_fit():
             self.design = flow.schedule(self.network, self.options.board, request)
-        chosen = {node.name: self.design.foldings[node.name] for node in insert_forks(self.network).nodes}
+        chosen = {
+            node.name: self.design.foldings[node.name] for node in forked(self.network, self.design.foldings).nodes
+        }
         self.folder.write("design.txt", f"{self.design!r}\n")
         classes = classes_of(self.model)
         write_design(

@@ -19,6 +19,8 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int, narrowed
 from onnx_hw.ops.affine_ranges import AffineSequence, LoopTurns
+from onnx_hw.ops.concat import CHANNELS, Concat
+from onnx_hw.ops.cut_product import best_cut
 from onnx_hw.ops.demand.blocks import (
     counted,
     decoded,
@@ -367,6 +369,19 @@ class MatMul(Operator[MatMulFolding]):
         if isinstance(self.weights, Tensor):
             return {}
         return weight_memories(self._weights(folding), self.weight_type, in_logic=folding.in_logic)
+
+    def best_cut(self, interval: int) -> tuple[int, int] | None:
+        if self.has_dynamic_weights or self.groups > 1:
+            return None
+        return best_cut(self.operand.channels, self._result, interval)
+
+    def cut(self, first: int) -> tuple[Operator[Any], Operator[Any], Operator[Any]] | None:
+        """Return the parts; None where zeros of groups would lie unevenly, or the joined type would be another."""
+        if self.has_dynamic_weights or self.groups > 1 or not 0 < first < self._result.channels:
+            return None
+        one, other = (replace(self, weights=part) for part in np.split(self.constants, [first]))
+        joined = Concat((*one.results(), *other.results()), CHANNELS)
+        return (one, other, joined) if joined.results() == self.results() else None
 
     def test_vectors(self, folding: MatMulFolding) -> TestVectors | None:
         if self.has_dynamic_weights:

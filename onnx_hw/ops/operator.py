@@ -232,6 +232,18 @@ class Operator(ABC, Generic[F]):
         """
         return None
 
+    def best_cut(self, interval: int) -> tuple[int, int] | None:
+        """Return the MAC lanes of two cores that do the operator's work together within ``interval`` cycles, and the
+        channels of the result that the first one makes; None if there are no such cores.
+        """
+        return None
+
+    def cut(self, first: int) -> tuple[Operator[Any], Operator[Any], Operator[Any]] | None:
+        """Return the operator of the ``first`` channels of the result, that of the others, and that which joins them;
+        None if there are no such operators.
+        """
+        return None
+
     def test_vectors(self, folding: F) -> TestVectors | None:
         """Return the test vectors for its core alone; None where frames test it as well."""
         return None

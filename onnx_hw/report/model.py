@@ -279,7 +279,8 @@ class SearchSection:
         str, "why the design has fewer lanes than allowed; empty where it has all, or there is no limit"
     ]
     interval_bound_cycles: Annotated[
-        int, "least clock cycles a frame of any design with the lanes and multipliers that were allowed"
+        int,
+        "least clock cycles a frame of any design with the lanes and multipliers allowed, and these cuts of products",
     ]
 
 

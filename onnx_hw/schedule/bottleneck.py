@@ -12,8 +12,8 @@ from onnx_hw.ir.network import Network
 from onnx_hw.schedule.budget import RESOURCES, Budget, amount
 from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.cost_model import Cost
+from onnx_hw.schedule.cut_products import forked
 from onnx_hw.schedule.folding_for_interval import fold, resources_of
-from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.min_cycles import longest_interval
 from onnx_hw.schedule.search_folding import interval_for_lanes
 
@@ -23,7 +23,8 @@ class Bottleneck:
     """Bound of a design's speed.
 
     Attributes:
-        interval: cycles; no design with the lanes and multipliers of the budget takes fewer.
+        interval: cycles; no design with the lanes and multipliers of the budget, and with the same products cut in two,
+            takes fewer.
         unused: why requested lanes are left over; empty if all are used.
     """
 
@@ -40,7 +41,7 @@ class Bottleneck:
 
 def what_bounds(network: Network, design: Design, budget: Budget) -> Bottleneck:
     """Return the bottleneck of a design that was found for a network and a budget."""
-    network, cost = insert_forks(network), Cost.of(design.target.board.family)
+    network, cost = forked(network, design.foldings), Cost.of(design.target.board.family)
     longest = longest_interval(network)
     offers = Offers(network, cost, in_logic=budget.in_logic)
     _, one = offers.least_cycles

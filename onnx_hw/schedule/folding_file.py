@@ -26,6 +26,7 @@ from onnx_hw.messages.near_paths import hint_for_missing_file
 from onnx_hw.messages.text import did_you_mean
 from onnx_hw.messages.toml import quoted, read_toml
 from onnx_hw.ops.folding import Folding, MultiplierKind
+from onnx_hw.schedule.cut_products import forked
 
 MAX_FILE_BYTES = 1 << 24
 """Bytes of a file at most; that of a large network has some hundred thousand."""
@@ -63,7 +64,8 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
 
 
 def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dict[str, int]]:
-    """Read the foldings of every node of a network (with forks), and the given FIFO depths.
+    """Read the foldings of every node of a network (with forks, and products cut as the names say), and the given FIFO
+    depths.
 
     Which tensors have a FIFO follows from the foldings: ``size_fifos`` checks their names.
 
@@ -76,6 +78,7 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
         raise user_error("folding-file", "the folding file must have a table [folding]", where=str(path))
     problems: list[Problem] = []
     foldings: dict[str, Folding] = {}
+    network = forked(network, table)
     names = [node.name for node in network.nodes]
     for name in table:
         if name not in names:

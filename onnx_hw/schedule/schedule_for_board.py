@@ -129,7 +129,7 @@ def with_folding_file(request: ScheduleRequest, path: Path | None, network: Netw
     """
     if path is None:
         return request
-    foldings, depths = read_foldings(path, insert_forks(network))
+    foldings, depths = read_foldings(path, network)
     return replace(request, foldings=foldings, depths=depths)
 
 

@@ -21,6 +21,7 @@ from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.converters import as_resources
 from onnx_hw.schedule.cost_model import Cost
+from onnx_hw.schedule.cut_products import cut_products, cuts_for, cuts_in, longest_with_cuts, worth_it
 from onnx_hw.schedule.explain_no_fit import (
     Needs,
     OtherTargets,
@@ -77,8 +78,8 @@ def schedule_network(
         UserError: nothing fits; says by how much, which nodes are largest, and which options would help. Foldings that
             are given and cannot be built.
     """
-    network = verify_network(insert_forks(network), "insert_forks")
     fps, foldings, depths = request.fps, request.foldings, request.depths
+    network = verify_network(insert_forks(cut_products(network, cuts_in(network, foldings or ()))), "insert_forks")
     most, cost = most or budget, Cost.of(target.board.family)
     interval = None if fps is None else interval_of(fps, target.clock_mhz)
     if foldings is not None:
@@ -102,6 +103,8 @@ def schedule_network(
     latency = latency_cycles(request, target.clock_mhz)
     designs = Designs(network, search, latency)
     fitting = designs.within(budget, most, target, interval)
+    if latency is None:
+        fitting = _with_cuts(network, budget, most, target, search, interval, fitting)
     if fitting is not None:
         return fitting
     quickest = Designs(network, search, LEAST).within(budget, most, target, None) if latency else None
@@ -149,6 +152,30 @@ def has_slow_design(network: Network, most: Budget, *, target: DesignTarget, sea
     """
     network = verify_network(insert_forks(network), "insert_forks")
     return Designs(network, search).slowest(most, target) is not None
+
+
+def _with_cuts(
+    network: Network,
+    budget: Budget,
+    most: Budget,
+    target: DesignTarget,
+    search: Search,
+    interval: int | None,
+    whole: tuple[Design, dict[str, Folding]] | None,
+) -> tuple[Design, dict[str, Folding]] | None:
+    """Return the design with some products in two cuts, where it is clearly faster than that of whole products, or the
+    only one that is fast enough; else ``whole``.
+
+    Arguments as for ``Designs.within``, whose result ``whole`` is.
+    """
+    offers = Offers(network, Cost.of(target.board.family), in_logic=budget.in_logic)
+    longest = longest_with_cuts(offers, budget, interval, None if whole is None else whole[0].interval)
+    for cuts in [] if longest is None else cuts_for(offers, budget, longest):
+        in_two = insert_forks(cut_products(network, cuts))
+        fitting = Designs(in_two, search).within(budget, most, target, interval)
+        if fitting is not None and worth_it(fitting[0], whole and whole[0]):
+            return fitting
+    return whole
 
 
 class Designs:

@@ -89,7 +89,9 @@ def test_a_model_of_another_chip_is_named(placed: RecordedChip) -> None:
     assert placed.chip.link is not None
     sound = HostModel("m", placed.chip.link, bit_rate_of(placed.chip), (), (), {})
     require_same_chip(sound, placed.chip)
-    require_same_chip(replace(sound, link=replace(sound.link, digest=bytes(16))), placed.chip)  # the chip itself says so
+    require_same_chip(
+        replace(sound, link=replace(sound.link, digest=bytes(16))), placed.chip
+    )  # the chip itself says so
     wrong = {
         "its `baud` is 6000000, and that of the chip 3000000": replace(sound, baud=2 * sound.baud),
         "its `clock_hz` is 1": replace(sound, link=replace(sound.link, clock_hz=1)),

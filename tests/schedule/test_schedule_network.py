@@ -131,7 +131,7 @@ def test_a_rate_that_does_not_fit_is_told_with_what_does() -> None:
     tight = without_logic(replace(AMPLE, dsp=20))
     fps = 4 * CLOCK * 1e6 / scheduled(tight).interval
     told = refused(tight, fps=fps)
-    assert re.search(rf"error\[too-big\]: {fps:.12g} frames a second at 80 MHz needs \d+ multipliers of 20,", told)
+    assert re.search(rf"error\[too-big\]: {fps:.12g} frames a second at 80 MHz needs \d+ multipliers of 20[,\n]", told)
     assert re.search(r"where  most multipliers: `conv[01]` \d+, `conv[01]` \d+", told)
     (advice,) = re.findall(r"`--fps ([\d.]+)` fits", told)
     assert scheduled(tight, fps=float(advice)).interval == scheduled(tight).interval
