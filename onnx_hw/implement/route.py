@@ -104,7 +104,8 @@ def route(
         }
         files = [part.format(**words) for part in placement.files] + ["--report", str(here / _REPORT)]
         try:
-            tools.run(nextpnr, [*options, *files], cwd=build.path, log=log, on_first_run=on_first_run)
+            made = [folder / placement.placed, folder / _REPORT]
+            tools.run(nextpnr, [*options, *files], cwd=build.path, log=log, on_first_run=on_first_run, makes=made)
         except ToolFailed as failure:
             shortage = too_full(board, log.read_text(encoding="utf-8", errors="replace")) if log.exists() else None
             raise shortage or failure from None
@@ -155,7 +156,8 @@ def pack(build: BuildFolder, routed: RouteResult, *, packer: Tool | None = None)
             "bitstream": folder.relative_to(build.path) / BITSTREAM,
         }
         arguments = [part.format(**words) for part in packing.arguments]
-        tools.run(packer, arguments, cwd=build.path, log=folder / f"{packer.name}.log")
+        made = [folder / BITSTREAM]
+        tools.run(packer, arguments, cwd=build.path, log=folder / f"{packer.name}.log", makes=made)
 
     inputs = {
         "configuration": routed.made.files[routed.configuration.name],

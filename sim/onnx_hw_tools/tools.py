@@ -19,13 +19,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from onnx_hw_tools.catalogue import CATALOGUE, CatalogueEntry, Wheel
-from onnx_hw_tools.process import Command, ToolFailed, execute
+from onnx_hw_tools.process import Command, ToolFailed, execute, failed
 from onnx_hw_tools.user_cache import exclusively, user_cache
 
 
@@ -99,7 +99,7 @@ def find(name: str) -> Tool:
         program = shutil.which(command[0])
         # Silently taking another tool than the one that was asked for would be worse than stopping.
         tool = Tool(name, (program or "", *command[1:]), f"${known.variable}")
-        refusal = _too_old(tool, known.least) if program else "no such program"
+        refusal = _refusal(tool, known.least) if program else "no such program"
         if not refusal:
             return _finish(tool)
         looked.append(f"${known.variable} = {named!r} ({refusal})")
@@ -110,17 +110,22 @@ def find(name: str) -> Tool:
     for look in search:
         for tool in look(name, known, looked):
             least = tool.wheel.least if tool.wheel else known.least
-            if too_old := _too_old(tool, least):
+            if refused := _refusal(tool, least):
                 where = tool.found if tool.wheel else tool.command[0]
-                passed_over.append(f"{where} ({too_old})")
+                passed_over.append(f"{where} ({refused})")
                 looked.append(passed_over[-1])
             else:
                 return _finish(replace(tool, passed_over=tuple(passed_over)))
     raise ToolMissing(name, tuple(looked), known.variable, tuple(passed_over))
 
 
-def _too_old(tool: Tool, least: tuple[int, ...]) -> str:
-    """Return the phrase that says that a tool is too old; empty if it is not, or says no version."""
+def _refusal(tool: Tool, least: tuple[int, ...]) -> str:
+    """Return the phrase that says that a tool cannot be started or is too old; empty for one without a version."""
+    if tool.wheel is None:
+        try:
+            _output((*tool.command, *CATALOGUE[tool.name].ask_version))
+        except OSError as error:  # made for another processor, or damaged
+            return f"cannot be started: {error.strerror}"
     if not least:
         return ""
     version = version_number(tool)
@@ -150,16 +155,34 @@ def run(
     log: Path,
     timeout: float | None = None,
     on_first_run: Callable[[Tool], None] | None = None,
+    makes: Sequence[Path] = (),
 ) -> None:
     """Run a tool in ``cwd``, with everything it prints in the file ``log``.
 
     A Ctrl-C ends the tool and its children before ``KeyboardInterrupt`` goes on.
 
+    Args:
+        makes: files that it must write.
+
     Raises:
-        ToolFailed: exit code other than 0, or ``timeout`` seconds have passed.
+        ToolFailed: exit code other than 0, ``timeout`` seconds have passed, or a file is missing, empty or, if it is
+            JSON, cut.
     """
     prepare(tool, on_first_run)
-    execute([command(tool, arguments, cwd=cwd, log=log)], timeout=timeout)
+    called = command(tool, arguments, cwd=cwd, log=log)
+    execute([called], timeout=timeout)
+    for file in makes:
+        if not file.is_file() or not file.stat().st_size:
+            raise failed(called, f"it ended without an error, and wrote no {file.name}")
+        if file.suffix == ".json" and not _ends_as_json(file):
+            raise failed(called, f"it ended without an error, and wrote only a part of {file.name}")
+
+
+def _ends_as_json(file: Path) -> bool:
+    """Return whether a file of JSON ends with that of an object."""
+    with file.open("rb") as opened:
+        opened.seek(max(0, file.stat().st_size - 64))
+        return opened.read().rstrip().endswith(b"}")
 
 
 def command(tool: Tool, arguments: list[str], *, cwd: Path, log: Path) -> Command:

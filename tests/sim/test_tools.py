@@ -117,6 +117,18 @@ def test_an_old_program_is_passed_over_for_the_wheel(monkeypatch: pytest.MonkeyP
     assert tool.passed_over == (f"{old} (0.23 is older than 0.50)",)
 
 
+def test_a_program_that_cannot_be_started_is_passed_over(nowhere: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (damaged := tmp_path / "g++").write_bytes(bytes(2))
+    damaged.chmod(0o755)
+    new = program(tmp_path, "clang++", "print('clang version 17.0.6')")
+    nowhere.setenv("PATH", str(tmp_path))
+    tool = tools.find("c++")
+    assert tool.command == (str(new),)
+    assert tool.passed_over == (f"{damaged} (cannot be started: Exec format error)",)
+    with pytest.raises(ToolFailed, match=r"cannot be started: Exec format error"):
+        execute([Command("tool", (str(damaged),), tmp_path, tmp_path / "tool.log")])
+
+
 def test_an_old_program_without_a_wheel_is_refused(nowhere: pytest.MonkeyPatch, tmp_path: Path) -> None:
     old = program(tmp_path, "yosys", "print('Yosys 0.49')")
     nowhere.setenv("PATH", str(tmp_path))
@@ -245,6 +257,25 @@ def test_a_failure_quotes_the_last_lines(tmp_path: Path) -> None:
     assert (failure.tool, failure.reason, failure.log) == ("tool", "exit code 3", tmp_path / "tool.log")
     assert failure.last_lines == tuple(f"line {i}" for i in range(29, 41))
     assert str(failure).startswith(f"tool failed (exit code 3); its output is in {tmp_path / 'tool.log'}\nline 29")
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("true", "it ended without an error, and wrote no made.json"),
+        ("touch made.json", "it ended without an error, and wrote no made.json"),
+        ("printf '{\"a\": {' > made.json", "it ended without an error, and wrote only a part of made.json"),
+        ("printf '{}\\n' > made.json", ""),
+    ],
+)
+def test_a_tool_must_write_what_it_is_called_for(does: str, said: str, tmp_path: Path) -> None:
+    tool, made = Tool("tool", ("/bin/sh", "-c", f"echo working; {does}"), "PATH"), [tmp_path / "made.json"]
+    if not said:
+        tools.run(tool, [], cwd=tmp_path, log=tmp_path / "tool.log", makes=made)
+        return
+    with pytest.raises(ToolFailed) as caught:
+        tools.run(tool, [], cwd=tmp_path, log=tmp_path / "tool.log", makes=made)
+    assert (caught.value.reason, caught.value.last_lines) == (said, ("working",))
 
 
 def test_a_killed_tool_differs_from_a_failed_one(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def native_library() -> ctypes.CDLL:
     arguments = [*FLAGS, *map(str, sources), "-o", library.name]
 
     def make() -> None:
-        tools.run(compiler, arguments, cwd=folder, log=folder / "compiler.log")
+        tools.run(compiler, arguments, cwd=folder, log=folder / "compiler.log", makes=[folder / library.name])
 
     compile_once(folder, [library.name], make)
     return _declared(ctypes.CDLL(str(library)))

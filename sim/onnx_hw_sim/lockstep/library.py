@@ -66,12 +66,17 @@ def build_lockstep(
     def make() -> None:
         (build_folder / "circuit.il").write_text(circuit.rtlil, encoding="utf-8")
         tools.run(
-            yosys, ["-q", "-p", SCRIPT], cwd=build_folder, log=build_folder / "yosys.log", on_first_run=on_first_run
+            yosys,
+            ["-q", "-p", SCRIPT],
+            cwd=build_folder,
+            log=build_folder / "yosys.log",
+            on_first_run=on_first_run,
+            makes=[build_folder / VERILOG, build_folder / CELLS],
         )
         driver = _driver(compiler)
         objects = _compile(build_folder, circuit, compiler, parallel)
         arguments = ["-shared", "-fPIC", *map(str, [*objects, driver]), "-o", LIBRARY, "-pthread"]
-        tools.run(compiler, arguments, cwd=build_folder, log=build_folder / "link.log")
+        tools.run(compiler, arguments, cwd=build_folder, log=build_folder / "link.log", makes=[build_folder / LIBRARY])
 
     compile_once(build_folder, (LIBRARY, TABLES, VERILOG), make)
     return build_folder / LIBRARY
