@@ -51,6 +51,12 @@ class CommandLine(click.Group):
             raise UnknownCommand(name, self.commands, context)
         return super().resolve_command(context, arguments)
 
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except EOFError as error:  # click would take it for an end of the user's input, hence for an interruption
+            raise RuntimeError(f"a file ends too soon: {error}") from error
+
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
         session = CliSession()
         # The process ends with the call, so the collector need not look for cycles among millions of dead objects.

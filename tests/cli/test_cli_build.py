@@ -156,6 +156,14 @@ def test_interrupted(fake):
     assert "Traceback" not in done.output
 
 
+def test_a_file_that_ends_too_soon_is_no_interruption(fake):
+    """Such as a module's, where a disk was full when Python compiled it."""
+    fake.raises = EOFError("marshal data too short")
+    done = call("build", "m.onnx", by=fake)
+    assert done.exit_code == 70 and "a file ends too soon: marshal data too short" in done.stderr
+    assert "interrupted" not in done.stderr
+
+
 def test_a_bug_is_one_sentence_and_a_file_in_the_output_folder(fake, tmp_path):
     (tmp_path / "m-ecp5").mkdir()
     fake.raises = ZeroDivisionError("by nothing")
