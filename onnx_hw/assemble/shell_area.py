@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache, lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 
+import onnx_hw_boards
 from onnx_hw.assemble.netlist import shell_of
 from onnx_hw.assemble.netlist_demand import demand_of_netlist
 from onnx_hw.ir.network import Boundary, Network
@@ -11,6 +21,7 @@ from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.link import Link, LinkPort
+from onnx_hw_tools.user_cache import user_cache
 
 
 def shell_cells(network: Network, board: Board, clock_mhz: float) -> Cells:
@@ -27,8 +38,49 @@ def shell_cells(network: Network, board: Board, clock_mhz: float) -> Cells:
 
 @lru_cache(maxsize=64)
 def cells_of_shell(link: Link, board: LinkedBoard, clock_mhz: float) -> Cells:
-    """Return an estimate of the shell's cells from the circuit itself, elaborated around an empty network."""
-    return board.family.cost(demand_of_netlist(shell_of(link, board, clock_mhz).rtlil))
+    """Return an estimate of the shell's cells from the circuit itself, elaborated around an empty network.
+
+    Elaboration takes long, for two dozen boards most of ``onnx-hw boards``. The result stays in the user's cache for
+    as long as no source changes that the circuit or its cost depends on; of boards of the project, whose sources are
+    known.
+    """
+    file = _kept_in(link, board, clock_mhz)
+    if file is not None:
+        with suppress(OSError, ValueError, TypeError):  # the file is not there yet, or damaged
+            return Cells(**json.loads(file.read_text(encoding="utf-8")))
+    cells = board.family.cost(demand_of_netlist(shell_of(link, board, clock_mhz).rtlil))
+    if file is not None:
+        with suppress(OSError):
+            _keep(file, cells)
+    return cells
+
+
+def _kept_in(link: Link, board: LinkedBoard, clock_mhz: float) -> Path | None:
+    """Return the file for the cells of a shell; None for a board of the user's own."""
+    if board.name not in onnx_hw_boards.names() or onnx_hw_boards.board(board.name) is not board:
+        return None
+    asked = f"{_sources()} {link!r} {board.name} {clock_mhz!r}"
+    return user_cache() / "shells" / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.json"
+
+
+def _keep(file: Path, cells: Cells) -> None:
+    """Write the file at once, for there may be other processes that read it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False, encoding="utf-8") as written:
+        json.dump(asdict(cells), written)
+    os.replace(written.name, file)
+
+
+@cache
+def _sources() -> str:
+    """Return a digest of the sources that make shells and say what they cost, and the versions of Amaranth's."""
+    specs = (find_spec(package) for package in ("onnx_hw_boards", "onnx_hw_link", "onnx_hw_rtl"))  # circuits load late
+    folders = [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
+    folders.append(Path(__file__).parent)
+    digest = hashlib.sha256(" ".join(map(version, ("amaranth", "amaranth-boards"))).encode())
+    for file in sorted(file for folder in folders for file in folder.rglob("*.py")):
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def _ports(name: str, network: Network, side: tuple[Boundary, ...]) -> tuple[LinkPort, ...]:

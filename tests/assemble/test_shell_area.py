@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import memory
 from amaranth.lib.wiring import Component, In, Out
 
+from onnx_hw.assemble import shell_area
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.assemble.elaborate import to_rtlil
-from onnx_hw.assemble.netlist import shell_of
+from onnx_hw.assemble.netlist import Netlist, shell_of
 from onnx_hw.assemble.netlist_demand import GATES, INPUTS, demand_of_netlist
 from onnx_hw.assemble.shell_area import cells_of_shell, shell_cells
 from onnx_hw.schedule.schedule_for_board import full_budget, target_budget
@@ -20,6 +23,7 @@ from onnx_hw_boards.demand import Adder, Demand, Enable, LogicFunction, Memory, 
 from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_boards.families.gowin.recipes import GOWIN
 from onnx_hw_boards.families.ice40.recipes import ICE40_UP
+from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.link import Link, LinkPort
 from onnx_hw_rtl.link.sender import LinkSender
 from support.random_cores import drawn
@@ -123,6 +127,38 @@ def test_a_shell_grows_with_its_streams(name: str) -> None:
     rtlil = shell_of(link(*wide), board, clock).rtlil
     widths = re.findall(r"cell \$dff .*\n    parameter .WIDTH (\d+)", rtlil)
     assert large.ff == sum(map(int, widths))
+
+
+def test_the_cells_of_a_shell_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the user's cache, by all that they depend on; not those of another board of the same name."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made: list[str] = []
+    shell = shell_of
+
+    def noted(link: Link, board: LinkedBoard, clock: float) -> Netlist:
+        made.append(board.name)
+        return shell(link, board, clock)
+
+    monkeypatch.setattr(shell_area, "shell_of", noted)
+    cells_now = cells_of_shell.__wrapped__
+    board = find_board("icebreaker")
+    assert isinstance(board, LinkedBoard)
+    clock, link = (
+        board.default_clock_mhz,
+        Link(bytes(16), (LinkPort("x", 40, 1, 8),), (LinkPort("y", 30, 1, 8),), 10**6),
+    )
+    first = cells_now(link, board, clock)
+    assert made == ["icebreaker"] and first.lut > 0
+    assert cells_now(link, board, clock) == first and len(made) == 1
+    wider = replace(link, outputs=(LinkPort("y", 30, 4, 8),))
+    assert cells_now(wider, board, clock) != first and len(made) == 2
+    assert cells_now(link, board, 30.0) and len(made) == 3
+    assert cells_now(link, replace(board), clock) == first and len(made) == 4
+    for file in (tmp_path / "onnx-hw" / "shells").iterdir():
+        file.write_text(file.read_text(encoding="utf-8")[:-3], encoding="utf-8")  # a process that came to an end
+    assert cells_now(link, board, clock) == first and len(made) == 5
+    monkeypatch.setattr(shell_area, "_sources", lambda: "others")
+    assert cells_now(link, board, clock) == first and len(made) == 6
 
 
 def test_what_a_chip_says_of_itself_takes_no_look_up_table() -> None:
