@@ -1,4 +1,4 @@
-"""Canonical signed digits: an integer as a sum of powers of two with signs."""
+"""Integers in digits with signs: canonical ones in base 2, and digits from −1 to 2 in base 4."""
 
 from __future__ import annotations
 
@@ -19,3 +19,13 @@ def signed_digits(number: int) -> tuple[tuple[int, int], ...]:
         number //= 2
         shift += 1
     return tuple(digits[::-1])
+
+
+def digits_in_base_4(number: int) -> tuple[int, ...]:
+    """Write a number as ``Σ digit · 4^place``, the least place first, with the digits −1, 0, 1 and 2."""
+    digits: list[int] = []
+    while number:
+        digit = (number + 1) % 4 - 1
+        digits.append(digit)
+        number = (number - digit) // 4
+    return tuple(digits)

@@ -1,17 +1,19 @@
-"""Add: ``j·a + k·b`` element by element with constant integers j and k, exactly."""
+"""Add: ``j·a + k·b`` element by element with constant integers j and k, exactly.
+
+A beat is added in one cycle, or in several: then each step adds one digit of both factors, in base 4.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import starmap
 
 import numpy as np
 
-from onnx_hw.exact.canonical_signed_digit import signed_digits
+from onnx_hw.exact.canonical_signed_digit import digits_in_base_4, signed_digits
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
-from onnx_hw.ops.demand.blocks import delayed, engine
+from onnx_hw.ops.demand.blocks import added, counted, decoded, delayed, engine
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.operator import Component, Operator, even_cuts
 from onnx_hw.ops.permutation import Permutation
@@ -19,11 +21,25 @@ from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_pairs
-from onnx_hw_boards.demand import Adder, Demand, Register
+from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Register
+
+STEP_LATENCY = 4
+"""Cycles of a step: the turn, the rows of both digits, their sum, and the sum of all steps."""
 
 
 @dataclass(frozen=True, repr=False)
-class Add(Operator[ElementFolding]):
+class AddFolding(ElementFolding):
+    """Folding of a weighted sum.
+
+    Attributes:
+        steps: cycles spent on a beat: 1, or one for every digit of the longer factor.
+    """
+
+    steps: int = 1
+
+
+@dataclass(frozen=True, repr=False)
+class Add(Operator[AddFolding]):
     """Weighted sum of two integer tensors of one shape.
 
     Attributes:
@@ -36,7 +52,7 @@ class Add(Operator[ElementFolding]):
     factors: tuple[int, int] = (1, 1)
 
     inputs = ("a", "b")
-    folding_type = ElementFolding
+    folding_type = AddFolding
     row_by_row = True
 
     def __post_init__(self) -> None:
@@ -61,26 +77,75 @@ class Add(Operator[ElementFolding]):
         a, b = (replace(operand, shape=order.shape) for operand in (self.a, self.b))
         return replace(self, a=a, b=b), dict.fromkeys((*self.inputs, *self.outputs), order)
 
-    def foldings(
-        self, interval: int, given: Order | None = None, wanted: Order | None = None
-    ) -> Iterator[ElementFolding]:
-        yield from starmap(ElementFolding, even_cuts(self.a, interval, given, wanted))
+    def foldings(self, interval: int, given: Order | None = None, wanted: Order | None = None) -> Iterator[AddFolding]:
+        for lanes, pixels in even_cuts(self.a, interval, given, wanted):
+            yield self._cheapest(lanes, pixels, interval // Order(self.a, lanes, pixels).beats)
+
+    def _cheapest(self, lanes: int, pixels: int, time: int) -> AddFolding:
+        """Return the folding that takes fewer look-up tables and flip-flops, within some cycles a beat."""
+        at_once, in_steps = (AddFolding(lanes, pixels, steps=steps) for steps in (1, self.digits))
+        return min(at_once, in_steps, key=self._cells) if self.digits <= time else at_once
+
+    def _cells(self, folding: AddFolding) -> int:
+        needs = self.resources(folding)
+        return needs.lut + needs.ff
+
+    def limits(self) -> dict[str, int]:
+        return super().limits() | {"steps": self.digits}
+
+    def illegal(self, folding: AddFolding) -> str:
+        if folding.steps not in (1, self.digits):
+            return f"steps must be 1 or {self.digits}, not {folding.steps}"
+        return super().illegal(folding)
+
+    @property
+    def digits(self) -> int:
+        """Digits of the longer factor in base 4."""
+        return max(len(digits_in_base_4(factor)) for factor in self.factors)
 
     @property
     def terms(self) -> int:
         """Shifted operands that are added: the digits of both factors that are not 0."""
         return sum(len(signed_digits(factor)) for factor in self.factors)
 
-    def latency(self) -> int:
-        """Return the levels of the tree of registered adders."""
-        return (self.terms - 1).bit_length()
+    def latency(self, folding: AddFolding) -> int:
+        """Return the levels of the tree of registered adders; of a step, the digits' rows, their sum, and that of all.
 
-    def schedule(self, folding: ElementFolding) -> Schedule:
-        beats = AffineSequence.every(self.input_orders(folding)[0].beats)
-        return Schedule((Engine("add", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
+        It counts from the last step.
+        """
+        return STEP_LATENCY if folding.steps > 1 else (self.terms - 1).bit_length()
 
-    def demand(self, folding: ElementFolding) -> Demand:
-        return engine((1,), inputs=2) + delayed(1, self.latency()) + folding.width * self._tree()
+    def cycles(self, folding: AddFolding) -> int:
+        return self.input_orders(folding)[0].beats * folding.steps
+
+    def schedule(self, folding: AddFolding) -> Schedule:
+        beats, steps = self.input_orders(folding)[0].beats, folding.steps
+        pops, pushes = AffineSequence.every(beats, steps), AffineSequence.every(beats, steps, steps - 1)
+        engine = Engine("add", beats * steps, self.latency(folding), {"a": pops, "b": pops}, {"o": pushes})
+        return Schedule((engine,))
+
+    def demand(self, folding: AddFolding) -> Demand:
+        if folding.steps > 1:
+            return self._in_steps(folding)
+        return engine((1,), inputs=2) + delayed(1, self.latency(folding)) + folding.width * self._tree()
+
+    def _in_steps(self, folding: AddFolding) -> Demand:
+        """Return the demand of a sum that grows by a digit of both factors in each step."""
+        steps, (a, b) = folding.steps, (operand.dtype.bits + (not operand.dtype.signed) for operand in (self.a, self.b))
+        common = engine((1, steps), inputs=2, some_pop=1, some_push=1) + delayed(1, self.latency(folding))
+        common += decoded((1, *[0] * (steps - 1)), counted(steps))
+        common += sum((decoded(self._codes(factor), counted(steps)) for factor in self.factors), Demand())
+        turn = delayed(2 + 4, 1).copied(folding.width) + delayed(2, 2)
+        row = max(a, b) + 2
+        lane = Demand.of(Register(self.a.dtype.bits + self.b.dtype.bits))
+        lane += Demand.of(LogicFunction(4, a + 1), LogicFunction(4, b + 1), Register(a + b + 2 + 3)) + added(row)
+        lane += Demand.of(Adder(row + 1), LogicFunction(2, row - 2), Register(row + 1)) + delayed(2 * (steps - 1), 1)
+        return common + turn + folding.width * lane
+
+    def _codes(self, factor: int) -> tuple[int, ...]:
+        """Return the digits of a factor, modulo 4."""
+        digits = digits_in_base_4(factor)
+        return tuple(digit % 4 for digit in digits + (0,) * (self.digits - len(digits)))
 
     def _tree(self) -> Demand:
         """Sum an element: all shifted operands, by pairs; a register holds the bits above the lowest shift."""
@@ -104,15 +169,19 @@ class Add(Operator[ElementFolding]):
             terms, come = level, False
         return demand
 
-    def test_vectors(self, folding: ElementFolding) -> TestVectors:
+    def test_vectors(self, folding: AddFolding) -> TestVectors:
         return of_pairs(self, folding)
 
-    def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: AddFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.add import Add as Circuit
 
         j, k = self.factors
-        digits = signed_digits(j), signed_digits(k)
-        return Circuit(**self.stream_shapes(folding), digits=digits, depth=depths["o"])
+        return Circuit(
+            **self.stream_shapes(folding),
+            digits=(signed_digits(j), signed_digits(k)),
+            codes=(self._codes(j), self._codes(k)) if folding.steps > 1 else ((), ()),
+            depth=depths["o"],
+        )
 
     def __repr__(self) -> str:
         j, k = self.factors

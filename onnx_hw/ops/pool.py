@@ -92,7 +92,7 @@ class Pool(SlidingOperator[SlidingFolding]):
             bits,
             self.stored_beats(folding),
             (chunks, taps),
-            taps=1,
+            taps=True,
             turns=1,
             pushes=taps == 1,
         )

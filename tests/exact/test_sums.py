@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnx_hw.exact import choose_sum
+from onnx_hw.exact.canonical_signed_digit import signed_digits
+from onnx_hw.exact.choose_sum import choose_weighted_sum
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.quantized_add import separate
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
+from onnx_hw.exact.quantized_add import WeightedSum, separate
 from onnx_hw.exact.rationals import fractions
+from onnx_hw.exact.requantization import area, choose
+from onnx_hw.exact.wide_quantized_add import find_weighted_sum
 
 INT8 = (-128, 127)
 
@@ -113,3 +121,46 @@ def test_one_value_for_all() -> None:
 def test_refuses(slopes: tuple[Fraction, Fraction], span: tuple[int, int], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         separate(slopes, Fraction(0), (INT8, span), Grid.over(Int(1, signed=False)))
+
+
+UNLIKE = (Fraction(18234, 1000001), Fraction(-14041, 1000003))
+"""Slopes whose ratio has no small terms."""
+
+
+@settings(max_examples=25, deadline=None)
+@given(float_scales, float_scales, st.booleans(), ranges, ranges, st.integers(1, 8), st.integers(-128, 127))
+def test_the_chosen_sum_is_exact(
+    p: Fraction, q: Fraction, falls: bool, a: tuple[int, int], b: tuple[int, int], bits: int, zero_point: int
+) -> None:
+    slopes, offset = (p, -q if falls else q), Fraction(zero_point, 7)
+    grid = Grid.over(Int(8), zero_point=zero_point).within(-(1 << bits - 1), (1 << bits - 1) - 1)
+    chosen = choose_weighted_sum(slopes, offset, (a, b), grid)
+    first, second = (np.arange(low, high + 1) for low, high in (a, b))
+    j, k = chosen.factors
+    exact = exact_sums(slopes, offset, (a, b), zero_point, -(1 << bits - 1), (1 << bits - 1) - 1)
+    assert np.array_equal(chosen.exact(j * first[:, np.newaxis] + k * second), exact)
+
+
+def test_the_cheaper_sum_is_chosen() -> None:
+    """A line where there are many results, a search among thresholds where there are few."""
+    wide, narrow = Grid.over(Int(8), Fraction(1, 9)), Grid.over(Int(8), Fraction(1)).within(0, 1)
+    line = choose_weighted_sum(UNLIKE, Fraction(1, 3), (INT8, INT8), wide)
+    assert line.factors == find_weighted_sum(UNLIKE, Fraction(1, 3), (INT8, INT8), wide).factors
+    assert isinstance(choose(line.exact), MultiplyAddShift)
+    few = choose_weighted_sum(UNLIKE, Fraction(1, 3), (INT8, INT8), narrow)
+    assert few.factors == separate(UNLIKE, Fraction(1, 3), (INT8, INT8), narrow).factors
+    separated = separate(UNLIKE, Fraction(1, 3), (INT8, INT8), wide)
+    digits = [sum(len(signed_digits(factor)) for factor in one.factors) for one in (line, separated)]
+    assert digits[0] > digits[1] and area(choose(line.exact)) < area(choose(separated.exact)) / 4
+
+
+def test_a_line_that_is_not_the_sum_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*arguments: Any) -> WeightedSum:
+        line = find_weighted_sum(*arguments)
+        exact, thresholds = line.exact, line.exact.thresholds
+        moved = thresholds + (exact.reached & exact.missed) * (1 << 14)  # of some 2^17 from step to step
+        return replace(line, exact=replace(exact, thresholds=np.minimum(moved, exact.last + 1)))
+
+    monkeypatch.setattr(choose_sum, "find_weighted_sum", wrong)
+    with pytest.raises(AssertionError, match="two exact sums must be equal"):
+        choose_weighted_sum(UNLIKE, Fraction(2, 3), (INT8, INT8), Grid.over(Int(8), Fraction(1, 9)))

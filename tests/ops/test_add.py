@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onnx_hw.exact.canonical_signed_digit import digits_in_base_4
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.add import Add, signed_digits
-from onnx_hw.ops.folding import ElementFolding, Folding
+from onnx_hw.ops.add import Add, AddFolding, signed_digits
+from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_rtl.cores import add as circuit
@@ -28,8 +29,10 @@ from support.random_operators import element_foldings, tensors, types
 @st.composite
 def sums(draw: st.DrawFn) -> tuple[Add, Folding]:
     a = draw(tensors())
-    factors = draw(st.sampled_from([(1, 1), (1, 1), (1, -1), (3, 5), (7, -2), (341, 170)]))
-    return Add(a, Tensor(a.shape, draw(types)), factors), draw(element_foldings(a))
+    factors = draw(st.sampled_from([(1, 1), (1, 1), (1, -1), (3, 5), (7, -2), (341, 170), (1590097, -1224560)]))
+    add = Add(a, Tensor(a.shape, draw(types)), factors)
+    cut = draw(element_foldings(a))
+    return add, AddFolding(cut.lanes, cut.pixels, cut.tile, draw(st.sampled_from([1, add.digits])))
 
 
 def random_add(draw: Random) -> Operator:
@@ -42,6 +45,7 @@ def random_add(draw: Random) -> Operator:
 
 
 SHAPE = (3, 2, 4)
+SMALL = Tensor((4, 4, 4), Int(8))
 
 
 @few
@@ -54,7 +58,7 @@ def test_any_sum(case: Case) -> None:
 @pytest.mark.parametrize("lanes", [5, 7])
 def test_ragged_cuts(channels: int, lanes: int) -> None:
     operand = Tensor((3, 2, channels), Int(8))
-    Case(Add(operand, operand), ElementFolding(lanes)).check()
+    Case(Add(operand, operand), AddFolding(lanes)).check()
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_sums_of_extremes_fit(a: Int, b: Int, result: Int) -> None:
     add = Add(Tensor(SHAPE, a), Tensor(SHAPE, b))
     assert add.results()[0].dtype == result
     for seed in range(3):
-        Case(add, ElementFolding(4), seed=seed).check()
+        Case(add, AddFolding(4), seed=seed).check()
 
 
 @pytest.mark.parametrize("factors", [(1, -1), (7, -3), (341, 171), (255, 256), (1, -85), (683, 1)])
@@ -79,7 +83,34 @@ def test_sums_of_extremes_fit(a: Int, b: Int, result: Int) -> None:
 def test_weighted_sums_of_extremes_fit(factors: tuple[int, int], a: Int, b: Int) -> None:
     add = Add(Tensor(SHAPE, a), Tensor(SHAPE, b), factors)
     for seed in range(2):
-        Case(add, ElementFolding(4), seed=seed).check()
+        Case(add, AddFolding(4), seed=seed).check()
+
+
+@pytest.mark.parametrize("factors", [(7, -3), (341, 171), (1, -85), (1590097, 1224560), (63575, -72948)])
+@pytest.mark.parametrize(("a", "b"), [(Int(8), Int(8)), (Int(8, False), Int(3)), (Int(1), Int(5, False))])
+def test_a_digit_of_both_factors_in_each_step(factors: tuple[int, int], a: Int, b: Int) -> None:
+    add = Add(Tensor(SHAPE, a), Tensor(SHAPE, b), factors)
+    run = Case(add, AddFolding(4, steps=add.digits), depth=8, stalls=False, frames=3).check()
+    assert run.interval_cycles == 3 * 2 * add.digits
+    for seed in range(2):
+        Case(add, AddFolding(3, steps=add.digits), seed=seed).check()
+
+
+def test_steps_are_taken_where_they_are_cheaper_and_there_is_time() -> None:
+    operand = Tensor(SHAPE, Int(8))
+    long, short = Add(operand, operand, (1590097, 1224560)), Add(operand, operand)
+    assert {folding.steps for folding in long.foldings(24 * 11)} == {11}
+    assert {folding.steps for folding in long.foldings(24 * 10)} == {1}
+    assert {folding.steps for folding in short.foldings(24 * 11)} == {1}
+    assert "steps must be 1 or 11" in long.illegal(AddFolding(4, steps=5))
+
+
+@many
+@given(st.integers(-(2**40), 2**40))
+def test_digits_in_base_4(number: int) -> None:
+    digits = digits_in_base_4(number)
+    assert sum(digit * 4**place for place, digit in enumerate(digits)) == number
+    assert set(digits) <= {-1, 0, 1, 2}
 
 
 @many
@@ -102,7 +133,7 @@ def test_golden_is_the_definition() -> None:
 def test_full_rate(factors: tuple[int, int]) -> None:
     operand = Tensor(SHAPE, Int(8))
     add = Add(operand, operand, factors)
-    run = Case(add, ElementFolding(2), depth=2 + add.latency(), stalls=False, frames=4).check()
+    run = Case(add, AddFolding(2), depth=2 + add.latency(AddFolding(2)), stalls=False, frames=4).check()
     assert run.interval_cycles == 3 * 2 * 2
 
 
@@ -146,17 +177,42 @@ def adds_with(*digits: tuple[tuple[int, int], ...]) -> Callable[[pytest.MonkeyPa
     return apply
 
 
+def steps_with(*codes: tuple[int, ...]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Other digits of the steps, as many of them."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = circuit.Add.__init__
+
+        def init(self: Any, *arguments: Any, **named: Any) -> None:
+            original(self, *arguments, **named | {"codes": codes})
+
+        patch.setattr(circuit.Add, "__init__", init)
+
+    return apply
+
+
+@pytest.mark.parametrize("codes", [((3, 2), (2, 3)), ((3, 1), (1, 3)), ((2, 3), (1, 3))])
+def test_a_wrong_digit_of_a_step_is_seen(codes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digits of 7 are −1 and 2, those of −3 are 1 and −1."""
+    add = Add(SMALL, SMALL, (7, -3))
+    steps_with((3, 2), (1, 3))(monkeypatch)
+    Case(add, AddFolding(2, steps=2), depth=2).check()
+    monkeypatch.undo()
+    steps_with(*codes)(monkeypatch)
+    with pytest.raises(AssertionError):
+        Case(add, AddFolding(2, steps=2), depth=2).check()
+
+
 STRATEGIES = {"add": sums()}
 DRAWS = {"add": random_add}
-SMALL = Tensor((4, 4, 4), Int(8))
-CASES = {"add": Case(Add(SMALL, SMALL, (7, -3)), ElementFolding(2), depth=2)}
+CASES = {"add": Case(Add(SMALL, SMALL, (7, -3)), AddFolding(2), depth=2)}
 FAULTS = [
     Fault("a digit of a factor has the wrong sign", adds_with(((1, 3), (1, 0)), ((-1, 2), (1, 0)))),
     Fault("a digit of a factor has the wrong weight", adds_with(((1, 3), (-1, 0)), ((-1, 2), (1, 1)))),
 ]
 NARROW_CORES = {
-    "add": (Add(NARROW_IMAGE, NARROW_IMAGE), ElementFolding(4)),
+    "add": (Add(NARROW_IMAGE, NARROW_IMAGE), AddFolding(4)),
 }
 WIDE_CORES = {
-    "add": (Add(WIDE_IMAGE, WIDE_IMAGE), ElementFolding(16)),
+    "add": (Add(WIDE_IMAGE, WIDE_IMAGE), AddFolding(16)),
 }

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design, FifoSize
-from onnx_hw.ops.add import Add
+from onnx_hw.ops.add import Add, AddFolding
 from onnx_hw.ops.convert_order import conversion
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import ElementFolding, Folding, SlidingFolding
@@ -51,7 +51,8 @@ def cores(columns: int, pixels: int) -> list[tuple[Operator, Folding]]:
     lanes = ElementFolding(3, pixels)
     constants = SCALES, (Fraction(1, 2),), Grid.over(Int(3))
     return [
-        (Add(x, x, (3, -1)), lanes),
+        (Add(x, x, (3, -1)), AddFolding(3, pixels)),
+        (Add(x, x, (7, -3)), AddFolding(3, pixels, steps=2)),
         (Multiply(x, x, (1, 0)), MultiplyFolding(3, pixels)),
         (Fork(x), lanes),
         (Lookup(x, TABLES, Int(4)), lanes),
@@ -80,12 +81,12 @@ def test_every_core_that_takes_several(columns: int, pixels: int) -> None:
 @pytest.mark.parametrize("tile", [2, 4, 8, 16])
 def test_constants_follow_tiles_of_one_size(tile: int) -> None:
     """Within a row and of whole rows; the channels of a tile come one group after the other."""
-    for operator, folding in cores(8, 2)[3:8]:
+    for operator, folding in cores(8, 2)[4:9]:
         Case(operator, replace(folding, tile=tile), frames=2, seed=tile).check()  # type: ignore[call-arg]
 
 
 def test_tiles_that_are_no_tiles_are_refused() -> None:
-    for operator, folding in cores(5, 1)[3:8]:
+    for operator, folding in cores(5, 1)[4:9]:
         tiled = (replace(folding, tile=tile) for tile in (2, 5, 7, 10))  # type: ignore[call-arg]
         told = [operator.illegal(folding) for folding in tiled]
         assert told[0] == "all tiles must have the same number of pixels here"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from onnx_hw.exact.choose_sum import choose_weighted_sum
 from onnx_hw.exact.grid import Grid
-from onnx_hw.exact.quantized_add import MAX_OPERAND_VALUES, separate
-from onnx_hw.exact.wide_quantized_add import MAX_WIDE_OPERAND_VALUES, find_weighted_sum
+from onnx_hw.exact.wide_quantized_add import MAX_WIDE_OPERAND_VALUES
 from onnx_hw.lower.network_builder import IntegerStream, LoweredValue, NetworkBuilder
 from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.values.pending_pair import PendingPair
@@ -39,8 +39,7 @@ class PendingSum(PendingPair):
             return stream.quantized_within(builder, node, grid)
         line = (p, self.sign * q), c + self.sign * d
         try:
-            is_long = any(last - first >= MAX_OPERAND_VALUES for first, last in (a.range, b.range))
-            steps = (find_weighted_sum if is_long else separate)(*line, (a.range, b.range), grid)
+            steps = choose_weighted_sum(*line, (a.range, b.range), grid)
         except ValueError as error:
             raise Obstacle(
                 "sum-too-wide",

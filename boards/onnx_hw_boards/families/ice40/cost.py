@@ -28,8 +28,10 @@ BLOCK_RAMS = ((256, 16), (512, 8), (1024, 4), (2048, 2))
 WEIGHT_OF_A_BLOCK, CONSTANTS_OF_A_BLOCK = 64, 1024
 """Bits in flip-flops, and bits of constants in look-up tables, that yosys weighs like a block RAM."""
 
-SHARE_OF_A_CELL = 0.86
-"""Share of a logic cell that a look-up table or a flip-flop takes, since some of them share one."""
+SHARE_OF_A_CELL, WITHOUT_MULTIPLIERS = 0.83, 0.86
+"""Share of a logic cell that a look-up table or a flip-flop takes, since some of them share one; on chips with
+multipliers, and on those without, where products are look-up tables with few flip-flops.
+"""
 
 FEWEST_WITH_ANOTHER = 4
 """Words from which on yosys chooses one more word without another look-up table."""
@@ -37,17 +39,17 @@ FEWEST_WITH_ANOTHER = 4
 
 def cost(demand: Demand) -> Cells:
     """Return the cells of a demand on an UltraPlus chip: the sum of its parts."""
-    return _sum(demand, _cost)
+    return _sum(demand, _cost, SHARE_OF_A_CELL)
 
 
 def cost_without_multipliers(demand: Demand) -> Cells:
     """Return the cells of a demand on chips without multipliers: synthesis makes them of look-up tables."""
-    return _sum(demand, _cost_without_multipliers)
+    return _sum(demand, _cost_without_multipliers, WITHOUT_MULTIPLIERS)
 
 
-def _sum(demand: Demand, cost: Callable[[Part], Mapped]) -> Cells:
+def _sum(demand: Demand, cost: Callable[[Part], Mapped], share: float) -> Cells:
     lut, ff, dsp, bram = total(demand, cost)
-    return Cells(lut, ff, dsp, bram, logic=round(SHARE_OF_A_CELL * (lut + ff)))
+    return Cells(lut, ff, dsp, bram, logic=round(share * (lut + ff)))
 
 
 def _cost_without_multipliers(part: Part) -> Mapped:
