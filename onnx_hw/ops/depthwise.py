@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.demand.blocks import accumulator, counted, decoded, delayed, weights
+from onnx_hw.ops.demand.blocks import counted, decoded, delayed, weights
+from onnx_hw.ops.demand.matmul import dot_demand
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
 from onnx_hw.ops.folding import MultiplierKind, SlidingFolding
@@ -25,9 +26,15 @@ from onnx_hw_boards.demand import Demand
 
 @dataclass(frozen=True, repr=False)
 class DepthwiseFolding(SlidingFolding):
-    """Folding of a depthwise core, and what its products are made of."""
+    """Folding of a depthwise core.
+
+    Attributes:
+        multiplier: what its products are made of.
+        taps: elements of the kernel side by side.
+    """
 
     multiplier: MultiplierKind = MultiplierKind.HARDWARE
+    taps: int = 1
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -112,9 +119,21 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
         return self.results()[0].pixels * int(self.weights.size)
 
     def weight_words(self, folding: DepthwiseFolding) -> Order:
-        """Return the order of the weights: for each chunk of results, each kernel element, ``out_lanes`` weights."""
-        outputs, rows, columns = self.weights.shape
-        return Order(Tensor((rows, columns, outputs), self.weight_type), folding.out_lanes, tile=rows * columns)
+        """Return the order of the weights: for each chunk of results, for some kernel elements at a time, ``out_lanes``
+        weights of each.
+        """
+        outputs, taps = len(self.weights), self.sliding.taps
+        return Order(Tensor((1, taps, outputs), self.weight_type), folding.out_lanes, folding.taps, tile=taps)
+
+    def steps(self, folding: DepthwiseFolding) -> int:
+        return -(-self.sliding.taps // folding.taps)
+
+    def latency(self, folding: DepthwiseFolding) -> int:
+        """Return the latency: one stage more for each level of the adder tree."""
+        return self.LATENCY + (folding.taps - 1).bit_length()
+
+    def limits(self) -> dict[str, int]:
+        return {**super().limits(), "taps": self.sliding.taps}
 
     def aligned(self, out_lanes: int) -> bool:
         """Return whether a beat takes whole channels, or a channel whole beats: one element serves its lanes."""
@@ -140,33 +159,41 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
                 for lanes in sorted({narrowest, entry, wanted.lanes if wanted else entry}):
                     if lanes in keep_up and self.aligned(lanes):
                         yield DepthwiseFolding(entry, lanes, *beside, multiplier=kind)
+                fewest = narrowest
+                for taps in range(2, self.sliding.taps + 1):  # several, where that takes fewer products
+                    least = fewest_lanes(self._result, interval // -(-self.sliding.taps // taps), beside[1])
+                    lanes = next(filter(self.aligned, range(least or 1, len(self.weights) + 1)))
+                    if least is not None and lanes * taps < fewest:
+                        fewest = lanes * taps
+                        yield DepthwiseFolding(entry, lanes, *beside, multiplier=kind, taps=taps)
 
     def lanes(self, folding: DepthwiseFolding) -> int:
-        return self.output_orders(folding)[0].width
+        return self.output_orders(folding)[0].width * folding.taps
 
     def demand(self, folding: DepthwiseFolding) -> Demand:
-        bits, weight, result_bits = self.operand.dtype.bits, self.weight_type.bits, self._result.dtype.bits
-        taps, chunks, lanes = self.sliding.taps, self.chunks(folding), self.lanes(folding)
+        bits, weight = self.operand.dtype.bits, self.weight_type.bits
+        steps, chunks, results = self.steps(folding), self.chunks(folding), self.output_orders(folding)[0].width
+        latency = self.latency(folding)
         fetch = Fetch(
             self.sliding,
             folding,
-            max(1, folding.out_lanes // self.multiplier),
+            folding.taps * max(1, folding.out_lanes // self.multiplier),
             bits,
             self.stored_beats(folding),
-            (chunks, taps),
-            taps=True,
+            (chunks, steps),
+            taps=folding.taps,
             turns=max(1, self.multiplier // folding.out_lanes),
-            pushes=taps == 1,
+            pushes=steps == 1,
         )
         demand = sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0])
-        demand += delayed(1, self.LATENCY + self.LATENCY - 2) + delayed(2, 1).copied(lanes)
-        demand += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
-        demand += weights(weight, folding.out_lanes, chunks * taps, waits=2)
-        if folding.in_logic and chunks * taps == 1:
+        demand += delayed(1, latency + latency - 2) + delayed(2, 1).copied(results)
+        demand += decoded((0, 1) if steps > 1 else (0,), counted(steps)) + delayed(1, latency - 2)
+        demand += weights(weight, folding.out_lanes * folding.taps, chunks * steps, waits=2)
+        if folding.in_logic and chunks * steps == 1:
             demand += folding.out_pixels * known_products_demand(bits, self.weights)
         else:
             demand += self._products(folding)
-        return demand + lanes * (delayed(bits + weight, 1) + accumulator(result_bits))
+        return demand + results * dot_demand(self.operand.dtype, self.weight_type, self._result.dtype, folding.taps)
 
     def demand_at_least(self, folding: DepthwiseFolding) -> Demand:
         return Demand() if folding.in_logic else self._products(folding)
@@ -183,6 +210,7 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
             self.geometry,
             self.constant_words(folding)[0],
             multiplier=self.multiplier,
+            beside=folding.taps,
             weight_bits=weight.bits,
             weight_signed=weight.signed,
             **self.stream_shapes(folding),

@@ -92,7 +92,7 @@ class Pool(SlidingOperator[SlidingFolding]):
             bits,
             self.stored_beats(folding),
             (chunks, taps),
-            taps=True,
+            taps=1,
             turns=1,
             pushes=taps == 1,
         )

@@ -63,10 +63,13 @@ class SlidingOperator(Operator[S]):
         low, high = self.operand.range
         return (min(low, self.pad_value), max(high, self.pad_value)) if any(self.pads) else (low, high)
 
-    @property
-    def steps(self) -> int:
-        """Cycles that the reader spends on each output beat: one for each tap."""
+    def steps(self, folding: S) -> int:
+        """Return the cycles that the reader spends on each output beat: one for each tap."""
         return self.sliding.taps
+
+    def latency(self, folding: S) -> int:
+        """Return the latency of the reader."""
+        return self.LATENCY
 
     def chunks(self, folding: S) -> int:
         """Return the beats of the output pixels that leave side by side."""
@@ -90,17 +93,17 @@ class SlidingOperator(Operator[S]):
         return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))
 
     def cycles(self, folding: S) -> int:
-        return max(self.input_orders(folding)[0].beats, self.output_orders(folding)[0].beats * self.steps)
+        return max(self.input_orders(folding)[0].beats, self.output_orders(folding)[0].beats * self.steps(folding))
 
     def schedule(self, folding: S) -> Schedule:
         rows, columns = self.grouped(folding).output
-        chunks, steps = self.chunks(folding), self.steps
+        chunks, steps = self.chunks(folding), self.steps(folding)
         beats, results = self.input_orders(folding)[0].beats, rows * columns * chunks
         pushes = AffineSequence.every(results, steps, steps - 1)
         return Schedule(
             (
                 Engine("writer", beats, 0, pops={"i": AffineSequence.every(beats)}),
-                Engine("reader", results * steps, self.LATENCY, pushes={"o": pushes}),
+                Engine("reader", results * steps, self.latency(folding), pushes={"o": pushes}),
             ),
             (self.grouped(folding).buffer(chunks * steps, self.beats_per_pixel(folding), self.stored_beats(folding)),),
         )

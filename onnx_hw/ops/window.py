@@ -63,9 +63,8 @@ class Window(SlidingOperator[SlidingFolding]):
             return None
         return self, {"i": of_channels(self.operand.shape, channels), "o": of_channels(result.shape, inside)}
 
-    @property
-    def steps(self) -> int:
-        """One cycle, for all elements of an output beat come together."""
+    def steps(self, folding: SlidingFolding) -> int:
+        """Return one cycle, for all elements of an output beat come together."""
         return 1
 
     def foldings(
@@ -87,7 +86,7 @@ class Window(SlidingOperator[SlidingFolding]):
             self.operand.dtype.bits,
             self.stored_beats(folding),
             (self.chunks(folding),),
-            taps=False,
+            taps=0,
             turns=1,
             pushes=True,
         )

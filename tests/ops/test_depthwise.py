@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
-from onnx_hw.ops.folding import Folding, SlidingFolding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize
@@ -45,7 +45,8 @@ def depthwise(draw: st.DrawFn) -> tuple[Depthwise, DepthwiseFolding]:
     weights = np.random.default_rng(draw(st.integers(0, 999))).integers(low, high + 1, size)
     operator = Depthwise(Tensor(s.shape, dtype), weights, s.strides, s.pads, s.dilations, pad_value)
     sides = draw(sliding_foldings(s, size[0]).filter(lambda folding: operator.aligned(folding.out_lanes)))
-    folding = DepthwiseFolding(**sides.numbers(), multiplier=draw(multipliers))
+    taps = draw(st.one_of(st.just(1), st.integers(1, s.taps)))
+    folding = DepthwiseFolding(**sides.numbers(), multiplier=draw(multipliers), taps=taps)
     return replace(operator, capacity=draw(capacities(operator, folding))), folding
 
 
@@ -89,6 +90,20 @@ def test_every_folding_with_several_results_per_channel() -> None:
     assert cuts == [1, 2, 4, 8, 12]
     for seed, lanes in enumerate(product((1, 2, 3), cuts)):
         Case(operator, DepthwiseFolding(*lanes), depth=1 + seed % 5, frames=2, seed=seed).check()
+
+
+def test_taps_side_by_side() -> None:
+    """Any number of them; those beyond the last one of the kernel count nothing, whatever lies there."""
+    operator = Depthwise(Tensor((3, 4, 4), Int(8)), weights(4, 2, 3), pads=(1, 1, 0, 1), pad_value=-128)
+    several = Depthwise(Tensor((2, 3, 3), Int(8)), weights(6, 3, 1), (2, 1), (1, 0, 1, 0), pad_value=99)
+    for taps in range(1, 7):
+        for seed, cut in enumerate(((4, 2), (2, 4), (3, 3), (2, 1, 2, 2))):
+            folding = replace(DepthwiseFolding(*cut), taps=taps)
+            Case(operator, folding, depth=1 + seed, frames=2, seed=seed).check()
+    for taps in range(1, 4):
+        for seed, cut in enumerate(((1, 1), (3, 2), (2, 6))):
+            folding = replace(DepthwiseFolding(*cut), taps=taps)
+            Case(several, folding, depth=1 + seed, frames=2, seed=seed).check()
 
 
 @pytest.mark.parametrize(("bits", "signed"), [(1, False), (1, True), (8, False), (16, True), (18, True)])
@@ -178,7 +193,8 @@ def test_facts(drawn: tuple[Depthwise, Folding]) -> None:
     operator, folding = drawn
     assert_facts(operator, folding)
     used = operator.resources(folding)
-    assert used.mac_lanes == used.dsp + folding.in_logic * used.mac_lanes == operator.output_orders(folding)[0].width
+    assert used.mac_lanes == used.dsp + folding.in_logic * used.mac_lanes
+    assert used.mac_lanes == operator.output_orders(folding)[0].width * folding.taps
     assert operator.LATENCY == Circuit.LATENCY
 
 
@@ -190,6 +206,17 @@ def test_foldings_keep_up() -> None:
         assert not [
             folding for folding in several.foldings(interval, *beside(several, 2, 3)) if several.illegal(folding)
         ]
+
+
+def test_taps_side_by_side_where_they_take_fewer_products() -> None:
+    """Ten lanes of channels do what nine products would be enough for: three channels, three taps each."""
+    operator = Depthwise(Tensor((5, 5, 64), Int(8)), weights(64, 3, 3), pads=(1, 1, 1, 1))
+    interval = 25 * 69
+    lanes = {folding.taps: operator.lanes(folding) for folding in operator.foldings(interval)}
+    assert lanes == {1: 10, 3: 9} or min(lanes.values()) == 9
+    for folding in operator.foldings(interval):
+        assert operator.cycles(folding) <= interval and not operator.illegal(folding)
+    assert "taps must be 1..9" in operator.illegal(DepthwiseFolding(1, 1, taps=10))
 
 
 def test_refuses_what_it_cannot_do() -> None:
@@ -253,6 +280,12 @@ CASES = {
     "narrow depthwise": Case(
         Depthwise(Tensor((9, 1, 2), Int(8)), KERNELS[:2, :1, :1], capacity=2), DepthwiseFolding(2, 2), depth=9
     ),
+    "depthwise of taps": Case(
+        Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8),
+        DepthwiseFolding(4, 2, taps=3),
+        depth=2,
+        seed=1,
+    ),
     "depthwise of pixels": Case(
         Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8),
         DepthwiseFolding(4, 2, 4, 2),
@@ -271,5 +304,5 @@ NARROW_CORES = {
     "depthwise": (Depthwise(NARROW_IMAGE, np.ones((6, 2, 2), dtype=np.int64)), DepthwiseFolding(2, 3)),
 }
 WIDE_CORES = {
-    "depthwise": (Depthwise(WIDE_IMAGE, np.ones((32, 2, 2), dtype=np.int64)), SlidingFolding(32, 8)),
+    "depthwise": (Depthwise(WIDE_IMAGE, np.ones((32, 2, 2), dtype=np.int64)), DepthwiseFolding(32, 8)),
 }

@@ -5,8 +5,7 @@ from itertools import product
 import numpy as np
 from hypothesis import given
 
-from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import SlidingFolding
+from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from support import core_tests
 from support.random_cases import many
@@ -32,15 +31,17 @@ def test_words_of_a_matmul(drawn: tuple[MatMul, MatMulFolding]) -> None:
 
 @many
 @given(depthwise())
-def test_words_of_a_depthwise(drawn: tuple[Depthwise, SlidingFolding]) -> None:
-    """For each chunk, for each element of the kernel."""
+def test_words_of_a_depthwise(drawn: tuple[Depthwise, DepthwiseFolding]) -> None:
+    """For each chunk, for some elements of the kernel at a time: elements outside, results inside."""
     operator, folding = drawn
     outputs, rows, columns = operator.weights.shape
-    expected = [
-        [int(operator.weights[c, row, column]) if c < outputs else 0 for c in range(first, first + folding.out_lanes)]
-        for first in range(0, outputs, folding.out_lanes)
-        for row in range(rows)
-        for column in range(columns)
-    ]
+    places, expected = list(product(range(rows), range(columns))), []
+    for first in range(0, outputs, folding.out_lanes):
+        for tap in range(0, len(places), folding.taps):
+            word = []
+            for k, c in product(range(tap, tap + folding.taps), range(first, first + folding.out_lanes)):
+                there = k < len(places) and c < outputs
+                word.append(int(operator.weights[(c, *places[k])]) if there else 0)
+            expected.append(word)
     words = operator.weight_words(folding)
     assert words.to_beats(np.moveaxis(operator.weights, 0, -1)[None]).tolist() == expected

@@ -72,7 +72,8 @@ def folding_of(operator: Operator, draw: Random) -> Folding:
         numbers = {}
         for field in kind.names():
             most = limits.get(field, 1)
-            several = "lanes" in field or field == "steps" or ("pixels" in field and draw.random() < 0.25)
+            seldom = "pixels" in field or field == "taps"
+            several = "lanes" in field or field == "steps" or (seldom and draw.random() < 0.25)
             numbers[field] = draw.randint(1, min(most, 12)) if several else (0 if field.endswith("tile") else 1)
         if "tile" in numbers and limits.get("tile") == 1:
             numbers["tile"] = 1

@@ -42,7 +42,8 @@ class Fetch:
         bits: of an element.
         capacity: beats of the ring.
         inner: counts of the loops within a window.
-        taps: whether an operation takes channels of one tap of the kernel, or elements across them.
+        taps: elements of the kernel of which an operation takes the same channels; 0 where it takes elements across
+            them.
         turns: of the first inner loop in which the same channels are fetched.
         pushes: whether every operation pushes a result.
     """
@@ -53,14 +54,14 @@ class Fetch:
     bits: int
     capacity: int
     inner: tuple[int, ...]
-    taps: bool
+    taps: int
     turns: int
     pushes: bool
 
     @property
     def group(self) -> int:
         """Lanes that are never cut."""
-        return gcd(self.sliding.shape[2], self.folding.in_lanes, self.fetched)
+        return gcd(self.sliding.shape[2], self.folding.in_lanes, self.fetched // max(1, self.taps))
 
     @property
     def word(self) -> int:
@@ -259,9 +260,11 @@ def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[GroupTable]:
     for lane in range(0, fetch.folding.out_pixels * fetch.fetched, group):
         window, first = divmod(lane, fetch.fetched)
         if fetch.taps:
-            row, column = np.divmod(turns[:, 1], kernel[1])
-            channel = turns[:, 0] // fetch.turns * fetch.fetched + first
-            used = channel < channels
+            lanes = fetch.fetched // fetch.taps
+            tap = turns[:, 1] * fetch.taps + first // lanes
+            row, column = np.divmod(tap, kernel[1])
+            channel = turns[:, 0] // fetch.turns * lanes + first % lanes
+            used = (channel < channels) & (tap < one.taps)
         else:
             element = turns[:, 0] * fetch.fetched + first
             row, column, channel = (

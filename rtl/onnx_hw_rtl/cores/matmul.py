@@ -16,6 +16,7 @@ import numpy as np
 from amaranth.hdl import Cat, Module, Mux, ResetSignal, Shape, Signal, Value
 from amaranth.lib import memory
 
+from onnx_hw_rtl.arithmetic.adder_tree import adder_tree
 from onnx_hw_rtl.arithmetic.product import product
 from onnx_hw_rtl.cores.weights import LATENCY as WEIGHTS_LATENCY
 from onnx_hw_rtl.cores.weights import Streamed, WeightBuffer, read_weights
@@ -175,15 +176,4 @@ class MatMul(Core):
             element, shapes = vector[k * width : (k + 1) * width], (self.element, self.weight)
             name, latency = f"{place}_{k}", self.PRODUCT_LATENCY
             terms.append(product(m, name, element, weight, shapes, latency=latency, in_logic=self.in_logic))
-        while len(terms) > 1:
-            level = []
-            for k in range(0, len(terms) - 1, 2):
-                pair = terms[k] + terms[k + 1]
-                width = min(len(pair), self.result.width)
-                total = Signal(Shape(width, pair.shape().signed), name=f"sum{place}", reset_less=True)
-                m.d.sync += total.eq(pair)
-                level.append(total)
-            if len(terms) % 2:
-                level.append(delayed(m, terms[-1], 1, f"rest{place}"))
-            terms = level
-        return terms[0]
+        return adder_tree(m, terms, self.result.width, str(place))

@@ -67,6 +67,7 @@ class Pool(Core):
             outbox=outbox,
             bits=self.element.width,
             out_lanes=self.out_lanes,
+            uncut=self.out_lanes,
             capacity=self.capacity,
             pad_value=self.pad_value,
             inner={"chunk": groups_of(self.geometry.shape[2], self.out_lanes), "tap": taps},

@@ -36,6 +36,7 @@ class SlidingBuffer:
     Args:
         pixels: image, kernel, and how many pixels and windows come side by side.
         out_lanes: elements that are fetched for each of the windows side by side.
+        uncut: number of them, beginning with the first, that are neighbours wherever they lie; the next ones are, too.
         places: for each turn of the inner loops (outermost first), the places of the lanes of that beat; unused lanes
             at the end of a ragged beat are missing.
         inner: counts of the loops over the beats of one window.
@@ -61,6 +62,7 @@ class SlidingBuffer:
         outbox: Outbox,
         bits: int,
         out_lanes: int,
+        uncut: int,
         capacity: int,
         pad_value: int,
         inner: Mapping[str, int],
@@ -71,7 +73,7 @@ class SlidingBuffer:
         self.m, self.reach, self.inner, self.places = m, pixels.reach, dict(inner), places
         self.bits, self.pad_value = bits, pad_value
         self.in_lanes, self.out_lanes = pixels.in_pixels * pixels.in_lanes, pixels.out_pixels * out_lanes
-        self.group = gcd(pixels.geometry.shape[2], pixels.in_lanes, out_lanes)
+        self.group = gcd(pixels.geometry.shape[2], pixels.in_lanes, uncut)
         self.per_pixel = groups_of(geometry.shape[2], self.in_lanes)
         self.beats = geometry.shape[0] * geometry.shape[1] * self.per_pixel
         self.ring = max(2, 1 << (capacity - 1).bit_length())

@@ -57,6 +57,7 @@ class Window(Core):
             outbox=outbox,
             bits=self.bits,
             out_lanes=self.out_lanes,
+            uncut=self.out_lanes,
             capacity=self.capacity,
             pad_value=self.pad_value,
             inner={"beat": groups_of(elements, self.out_lanes)},
