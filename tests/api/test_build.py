@@ -99,7 +99,10 @@ def test_what_is_refused_leaves_no_folder(wrong: dict[str, object], says: str) -
 
 
 def test_a_stage_that_fails_leaves_its_report() -> None:
-    with pytest.raises(onnx_hw.UserError, match=r"`multipliers=2` fits") as raised:
+    with (
+        pytest.warns(UserWarning, match="too large for `ecp5`"),
+        pytest.raises(onnx_hw.UserError, match=r"`multipliers=2` fits") as raised,
+    ):
         onnx_hw.build(MODEL, calibration=IMAGES, stop_after="schedule", multipliers=1)
     assert raised.value.exit_code is ExitCode.USAGE or raised.value.exit_code is ExitCode.DOES_NOT_FIT
     assert (Path("tiny-ecp5") / "report.json").is_file()
