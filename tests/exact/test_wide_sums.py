@@ -17,8 +17,7 @@ from onnx_hw.exact.quantized_add import WeightedSum, separate
 from onnx_hw.exact.requantization import costs, prove
 from onnx_hw.exact.rounding import Rounding
 from onnx_hw.exact.wide_quantized_add import find_weighted_sum
-from onnx_hw.ops.add import Add
-from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.ops.add import Add, AddFolding
 from onnx_hw.ops.requantize import RequantizeFolding, Staircase
 from onnx_hw.ops.tensor import Tensor
 from support.random_cases import Case
@@ -88,7 +87,7 @@ def test_the_circuits_are_those_of_the_sum(seed: int) -> None:
     stairs = Staircase(add.results()[0], found.exact, grid.dtype)
     assert isinstance(stairs.circuit, MultiplyAddShift) and stairs.circuit.digits <= 2
     assert (stairs.circuit.tie_bit is not None) == (seed == 7) and costs(stairs.circuit, 1).bram == 0
-    Case(add, ElementFolding(2)).check()
+    Case(add, AddFolding(2)).check()
     Case(stairs, RequantizeFolding(2)).check()
     moved = replace(stairs.circuit, addends=stairs.circuit.addends + (1 << stairs.circuit.shift - 4))
     with pytest.raises(ValueError, match="the requantizer must give"):
