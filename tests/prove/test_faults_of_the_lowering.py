@@ -278,7 +278,11 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     ),
     "scales of a sum exchanged": (
         residual,
-        calling(pending_sum, "separate", lambda original, slopes, *given, **to: original(slopes[::-1], *given, **to)),
+        calling(
+            pending_sum,
+            "choose_weighted_sum",
+            lambda original, slopes, *given, **to: original(slopes[::-1], *given, **to),
+        ),
     ),
     "a maximum padded with 0": (
         maximum,
