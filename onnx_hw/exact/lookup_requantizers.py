@@ -10,6 +10,21 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.step_function import Steps
 
 
+@dataclass(frozen=True)
+class LoadableTable:
+    """Form of a table whose entries are loaded at run time.
+
+    Attributes:
+        channels: number of tables.
+        clamp: the type of the arguments, each of which has an entry.
+        entry: the type of an entry.
+    """
+
+    channels: int
+    clamp: Int
+    entry: Int
+
+
 @dataclass(frozen=True, eq=False)
 class TableRequantizer:
     """Table with an entry for every argument: y = entries[channel, saturate(x) − clamp.min].
@@ -18,21 +33,28 @@ class TableRequantizer:
         clamp: the type to which x saturates.
         entries: (channels, 2^clamp.bits) int64.
         low, high: bounds of the entries.
+        form: types where the entries are loaded at run time; None where they are fixed.
     """
 
     clamp: Int
     entries: np.ndarray
     low: int
     high: int
+    form: LoadableTable | None = None
 
     @property
     def channels(self) -> int:
         return len(self.entries)
 
     @property
+    def entry_type(self) -> Int:
+        """The type of an entry."""
+        return Int.holding(self.low, self.high) if self.form is None else self.form.entry
+
+    @property
     def bits(self) -> int:
         """Size of the memory."""
-        return int(self.entries.size) * Int.holding(self.low, self.high).bits
+        return int(self.entries.size) * self.entry_type.bits
 
     def apply(self, channel: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Compute the circuit's results for pairs (channel, x); int64."""
@@ -80,12 +102,19 @@ class ThresholdRequantizer:
         return np.minimum(self.low + passed, self.high)
 
 
-def table(exact: Steps) -> TableRequantizer:
-    """Build the table of the values of every argument that matters."""
-    clamp = Int.holding(*exact.active_range)
+def table(exact: Steps, form: LoadableTable | None = None) -> TableRequantizer:
+    """Build the table of the values of every argument that matters; of every argument of a form, if there is one."""
+    clamp = Int.holding(*exact.active_range) if form is None else form.clamp
     x = np.clip(np.arange(clamp.min, clamp.max + 1), exact.first, exact.last)
     entries = np.stack([exact.at(np.full(len(x), c), x) for c in range(exact.channels)])
-    return TableRequantizer(clamp, entries, exact.low, exact.high)
+    return TableRequantizer(clamp, entries, exact.low, exact.high, form)
+
+
+def table_in_form(exact: Steps, form: LoadableTable) -> TableRequantizer | None:
+    """Build the table of a form; None where the function has other channels, arguments or values."""
+    fits = form.clamp.min <= exact.first <= exact.last <= form.clamp.max
+    fits = fits and form.entry.min <= exact.low <= exact.high <= form.entry.max
+    return table(exact, form) if fits and exact.channels == form.channels else None
 
 
 def thresholds(exact: Steps) -> ThresholdRequantizer:

@@ -34,11 +34,53 @@ WIDEST_MULTIPLIER = 36
 WIDEST_FOR_WIDE_RESULTS = 48
 """Greatest width on a second try, for results of more than 8 bits: 65,535 steps that share one line take wider ones."""
 
+STEEPEST_LINE_ROOM = 3
+"""Bits by which loaded addends are narrower than the product of the widest x and the widest multiplier."""
+
 _INT64_SAFE = 60
 """Bound of every product of the search: below 2^60 it, and twice its sum, stays within int64."""
 
 TieBit = Callable[[int], int | None]
 """Bit e of the tie correction for a shift S; None without correction."""
+
+
+@dataclass(frozen=True)
+class LoadableLine:
+    """Form of a requantizer whose multipliers and addends are loaded at run time: their widths, and all that is fixed.
+
+    Attributes:
+        channels: number of multipliers and of addends.
+        clamp: the type to which x saturates.
+        digits: number of digits of a multiplier.
+        addend: the type of an addend.
+        zeros: number of bits at the bottom of every addend that are 0.
+        shift: S.
+        low, high: the result is clamped to this range.
+    """
+
+    channels: int
+    clamp: Int
+    digits: int
+    addend: Int
+    zeros: int
+    shift: int
+    low: int
+    high: int
+
+    @classmethod
+    def over(cls, exact: Steps, operand: Int, shift: int, widest: int, zeros: int) -> LoadableLine:
+        """Return the form for functions with the channels and results of ``exact``, of any argument of a type.
+
+        Args:
+            operand: the type of x.
+            shift: S.
+            widest: greatest multiplier that the form must admit.
+            zeros: number of zeros at the bottom of addends.
+        """
+        digits = digits_of(widest)
+        # an addend is about as great as the product where the result is 0; steep lines are 0 far within the range
+        addend = Int(operand.bits + _greatest_number(digits).bit_length() - STEEPEST_LINE_ROOM)
+        return cls(exact.channels, operand, digits, addend, zeros, shift, exact.low, exact.high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +95,7 @@ class MultiplyAddShift:
         low, high: the result is clamped to this range.
         tie_bit: e; None where no correction is needed, so that ``correction`` is 0.
         tie_parity: the correction is 2^e where bit S of t equals this, else 0.
+        form: widths of the constants where they are loaded at run time; None where they are fixed.
     """
 
     clamp: Int
@@ -63,6 +106,7 @@ class MultiplyAddShift:
     high: int
     tie_bit: int | None = None
     tie_parity: int = 1
+    form: LoadableLine | None = None
 
     @property
     def channels(self) -> int:
@@ -71,16 +115,22 @@ class MultiplyAddShift:
     @cached_property
     def multiplier_type(self) -> Int:
         """Type that holds every multiplier."""
+        if self.form is not None:
+            return Int.holding(0, _greatest_number(self.form.digits))
         return Int.holding(0, int(self.multipliers.max()))
 
     @cached_property
     def addend_type(self) -> Int:
         """Type that holds every addend."""
+        if self.form is not None:
+            return self.form.addend
         return Int.holding(int(self.addends.min()), int(self.addends.max()))
 
     @cached_property
     def sum_type(self) -> Int:
         """Type of x·m, t and the corrected t for every saturated x and every channel; always signed."""
+        if self.form is not None:
+            return Int(self.form.addend.bits + 1)
         correction = 0 if self.tie_bit is None else 1 << self.tie_bit
         pairs = list(zip(self.multipliers, self.addends, strict=True))
         low = min(self.clamp.min * m + min(c, 0) for m, c in pairs) - correction
@@ -90,12 +140,16 @@ class MultiplyAddShift:
     @cached_property
     def addend_bits(self) -> int:
         """Number of bits of an addend, without those that are 0 in every channel."""
+        if self.form is not None:
+            return self.form.addend.bits - self.form.zeros
         places = [(int(c) & -int(c)).bit_length() - 1 for c in self.addends if c]
         return max(1, self.addend_type.bits - min(places, default=0))
 
     @cached_property
     def digits(self) -> int:
         """Number of digits of the longest multiplier."""
+        if self.form is not None:
+            return self.form.digits
         return digits_of(int(self.multipliers.max()))
 
     @cached_property
@@ -172,6 +226,39 @@ def _find_within(exact: Steps, widest: int) -> MultiplyAddShift | None:
     return None
 
 
+def find_in_form(exact: Steps, form: LoadableLine) -> MultiplyAddShift | None:
+    """Find constants of a form for which its circuit computes a function; None where there are none."""
+    if (exact.channels, exact.low, exact.high) != (form.channels, form.low, form.high):
+        return None
+    if not form.clamp.min <= exact.first <= exact.last <= form.clamp.max:
+        return None
+    constraints = _Constraints.of(exact, _greatest_number(form.digits).bit_length(), form.clamp)
+    try:
+        least = constraints.least_multipliers(form.shift, None)
+    except _TooWide:
+        return None
+    if least is None:
+        return None
+    multipliers = constraints.roomiest_multipliers(least, form.shift, None)
+    addends = constraints.addends(multipliers, form.shift, None, form.addend)
+    fits = [
+        m <= _greatest_number(form.digits) and c is not None and c % (1 << form.zeros) == 0
+        for m, c in zip(multipliers.tolist(), addends.tolist(), strict=True)
+    ]
+    if not all(fits):
+        return None
+    return MultiplyAddShift(
+        form.clamp,
+        multipliers.astype(object),
+        addends,
+        form.shift,
+        form.low,
+        form.high,
+        tie_parity=exact.parity,
+        form=form,
+    )
+
+
 def _deepest_shift(exact: Steps, widest: int) -> int:
     """Return a shift at which some channel needs a multiplier wider than ``widest``, if any does.
 
@@ -221,8 +308,8 @@ class _Constraints:
     widest: int
 
     @classmethod
-    def of(cls, exact: Steps, widest: int) -> _Constraints:
-        clamp = Int.holding(*exact.active_range)
+    def of(cls, exact: Steps, widest: int, clamp: Int | None = None) -> _Constraints:
+        clamp = clamp or Int.holding(*exact.active_range)
         low, high = max(exact.first, clamp.min), min(exact.last, clamp.max)  # what x is after saturation
         levels = np.arange(exact.low + 1, exact.high + 1, dtype=np.int64)
         deepest = _deepest_shift(exact, widest)
@@ -330,11 +417,19 @@ class _Constraints:
         beyond = 1 << 62 if self.thresholds.dtype == np.int64 else 1 << 512
         return np.where(self.reached, at_least, -beyond), np.where(self.missed, at_most, beyond)
 
-    def addends(self, multipliers: np.ndarray, shift: int, tie_bit: int | None) -> np.ndarray:
-        """Return the feasible addends with the most trailing zeros, (channels,): what is added is narrow."""
+    def addends(
+        self, multipliers: np.ndarray, shift: int, tie_bit: int | None, within: Int | None = None
+    ) -> np.ndarray:
+        """Return the feasible addends with the most trailing zeros, (channels,): what is added is narrow.
+
+        Args:
+            within: their type, None for any; where it has no feasible addend, there is None.
+        """
         lower, upper = self.bounds(multipliers, shift, tie_bit)
-        intervals = zip(lower.max(axis=1).tolist(), upper.min(axis=1).tolist(), strict=True)
-        return np.array([roundest_within(low, high) for low, high in intervals], dtype=object)
+        intervals = list(zip(lower.max(axis=1).tolist(), upper.min(axis=1).tolist(), strict=True))
+        if within is not None:
+            intervals = [(max(low, within.min), min(high, within.max)) for low, high in intervals]
+        return np.array([roundest_within(low, high) if low <= high else None for low, high in intervals], dtype=object)
 
 
 def roundest_within(low: int, high: int) -> int:

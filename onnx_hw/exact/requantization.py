@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from onnx_hw.exact import lookup_requantizers, multiply_add_shift
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
-from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
+from onnx_hw.exact.lookup_requantizers import LoadableTable, TableRequantizer, ThresholdRequantizer
+from onnx_hw.exact.multiply_add_shift import STEEPEST_LINE_ROOM, LoadableLine, MultiplyAddShift
 from onnx_hw.exact.step_function import Steps
 
 Requantizer = MultiplyAddShift | TableRequantizer | ThresholdRequantizer
+LoadableForm = LoadableLine | LoadableTable
+"""Form of a requantizer whose constants are loaded at run time."""
+
+WIDEST_LOADABLE_TABLE = 8
+"""Greatest width, in bits, of arguments whose function is loaded as a table."""
+
+FINER_SLOPES, STEEPER_SLOPES = 8, 2
+"""Bits by which loaded slopes may need to be finer, or be steeper, than those of the first constants. A slope needs
+bits to keep clear of the ties of all its steps: of random slopes, one in some hundreds needs eight more than another.
+"""
+
+FINER_SHORT_SLOPES, SHORT_SLOPE_BITS = 4, 16
+"""Bits by which loaded slopes may be finer where those of the first constants are m/2^S, m having this many bits."""
 
 LARGEST_TABLE = 1 << 16
 """Greatest number of entries of a table, of all channels together: 28 block RAMs of bytes."""
@@ -47,6 +62,53 @@ def choose(exact: Steps) -> Requantizer:
     best = min(candidates, key=area)
     prove(best, exact)
     return best
+
+
+ROOM_OF_ADDENDS = 18
+"""Bits of loaded addends, at least, below the lowest bit of a result."""
+
+
+def loadable_form(exact: Steps, operand: Int, result: Int, slopes: Sequence[Fraction] = ()) -> LoadableForm | None:
+    """Return a form for functions like this one, and for this one; None where no multiplication computes it.
+
+    Args:
+        operand, result: the types of arguments and results.
+        slopes: slopes of the function, where they are known.
+    """
+    if operand.bits <= WIDEST_LOADABLE_TABLE:
+        return LoadableTable(exact.channels, operand, result)
+    if slopes and all(map(_is_short, slopes)):
+        shift = max(slope.denominator for slope in slopes).bit_length() + FINER_SHORT_SLOPES
+        widest, zeros = int(max(slopes) * (1 << shift + STEEPER_SLOPES)), 0
+    else:
+        circuit = multiply_add_shift.find(exact)
+        if circuit is None or circuit.tie_bit is not None:
+            return None
+        shift = circuit.shift + FINER_SLOPES
+        widest = int(circuit.multipliers.max()) << FINER_SLOPES + STEEPER_SLOPES
+        zeros = max(0, min(circuit.addend_type.bits - circuit.addend_bits, shift - ROOM_OF_ADDENDS))
+    narrow = LoadableLine.over(exact, operand, shift, widest, zeros)
+    wide = replace(narrow, zeros=0, addend=Int(narrow.addend.bits + STEEPEST_LINE_ROOM))
+    fitting = (form for form in (narrow, wide) if multiply_add_shift.find_in_form(exact, form) is not None)
+    return next(fitting, None)
+
+
+def _is_short(slope: Fraction) -> bool:
+    """Return whether a slope is m/2^S with a short m, as ``requantizer_friendly_scales`` chooses it."""
+    numerator, denominator = slope.as_integer_ratio()
+    return denominator & denominator - 1 == 0 and numerator.bit_length() <= SHORT_SLOPE_BITS
+
+
+def in_form(exact: Steps, form: LoadableForm) -> Requantizer | None:
+    """Return the circuit of a form that is proven to compute a function; None where none of this form does."""
+    match form:
+        case LoadableLine():
+            circuit: Requantizer | None = multiply_add_shift.find_in_form(exact, form)
+        case LoadableTable():
+            circuit = lookup_requantizers.table_in_form(exact, form)
+    if circuit is not None:
+        prove(circuit, exact)
+    return circuit
 
 
 def prove(circuit: Requantizer, exact: Steps) -> int:
@@ -102,7 +164,7 @@ def costs(circuit: Requantizer, channels: int, steps: int = 1) -> LaneCost:
         case MultiplyAddShift():
             return _multiplication(circuit, rows, steps)
         case TableRequantizer():
-            return _memory(rows << bits, Int.holding(circuit.low, circuit.high).bits) + LaneCost(3 * bits)
+            return _memory(rows << bits, circuit.entry_type.bits) + LaneCost(3 * bits)
         case ThresholdRequantizer():
             # every comparison has a memory of its own, twice as deep as the one before
             memories = (_memory(rows << step, bits) for step in range(circuit.depth))
