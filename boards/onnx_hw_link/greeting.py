@@ -18,6 +18,7 @@ PROTOCOL = 2
 
 _HEAD = struct.Struct("<BH")
 _SIZES = struct.Struct("<IIIHH")
+_LOAD = struct.Struct("<I")
 
 
 class ChipStatus(IntFlag):
@@ -33,6 +34,7 @@ class GreetingField(IntEnum):
 
     DIGEST = 1
     SIZES = 2
+    LOADED = 3
 
 
 class OtherProtocol(ValueError):
@@ -54,6 +56,8 @@ class Greeting:
         input_buffer: bytes that may be on their way.
         result_bytes: payload of every packet of results.
         status: bits of ``ChipStatus``; a newer chip may set others.
+        load_bytes: bytes that may be loaded; 0 for none.
+        loaded: digest of those that the chip holds; empty where none may be loaded.
     """
 
     digest: bytes
@@ -63,11 +67,15 @@ class Greeting:
     input_buffer: int
     result_bytes: int
     status: int = ChipStatus.READY
+    load_bytes: int = 0
+    loaded: bytes = b""
 
     def to_bytes(self) -> bytes:
         """Return the payload, integers little-endian."""
         sizes = (self.input_bytes, self.output_bytes, self.clock_hz, self.input_buffer, self.result_bytes)
-        fields = ((GreetingField.DIGEST, self.digest), (GreetingField.SIZES, _SIZES.pack(*sizes)))
+        fields = [(GreetingField.DIGEST, self.digest), (GreetingField.SIZES, _SIZES.pack(*sizes))]
+        if self.load_bytes:  # the last field, whose digest the chip takes from another memory
+            fields.append((GreetingField.LOADED, _LOAD.pack(self.load_bytes) + self.loaded))
         return _HEAD.pack(PROTOCOL, self.status) + b"".join(bytes((tag, len(data))) + data for tag, data in fields)
 
     @classmethod
@@ -88,7 +96,11 @@ class Greeting:
         if len(digest) < 16 or len(sizes) < _SIZES.size:
             raise ValueError("a greeting without a digest and sizes")
         into, out, clock_hz, buffer, result = _SIZES.unpack_from(sizes)
-        return cls(digest[:16], into, out, clock_hz, buffer, result, status)
+        load, load_bytes, loaded = fields.get(GreetingField.LOADED, b""), 0, b""
+        if len(load) >= _LOAD.size + 16:
+            (load_bytes,) = _LOAD.unpack_from(load)
+            loaded = load[_LOAD.size : _LOAD.size + 16]
+        return cls(digest[:16], into, out, clock_hz, buffer, result, status, load_bytes, loaded)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -11,10 +11,16 @@ from math import gcd
 
 from onnx_hw_link.greeting import Greeting
 
-__all__ = ["MOST_PAYLOAD", "FromChip", "FromHost", "Link", "LinkPort"]
+__all__ = ["LOADED_DIGEST", "LOAD_UNIT", "MOST_PAYLOAD", "FromChip", "FromHost", "Link", "LinkPort", "LoadArea"]
 
 MOST_PAYLOAD = 256
 """Bytes of a packet between its header and its CRC."""
+
+LOAD_UNIT = 16
+"""Bytes of which the payload of a ``LOAD`` is a multiple, so that no word is cut."""
+
+LOADED_DIGEST = 16
+"""Bytes of the digest of what is loaded."""
 
 TRAILER = 9
 """Bytes behind the last beat of a frame's results: when it was computed."""
@@ -30,6 +36,8 @@ class FromHost(IntEnum):
     DATA = 0x02
     ACK = 0x03
     POLL = 0x04
+    LOAD = 0x05
+    COMMIT = 0x06
 
 
 class FromChip(IntEnum):
@@ -41,6 +49,7 @@ class FromChip(IntEnum):
     MISSING = 0x84
     ANSWER = 0x85
     UNKNOWN = 0x86
+    LOADED = 0x87
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,31 @@ class LinkPort:
         return -(-self.width * self.place_bits // 8)
 
 
+@dataclass(frozen=True)
+class LoadArea:
+    """Bytes that a host may load into a chip: the contents of memories, such as weights.
+
+    Attributes:
+        size: number of bytes, a multiple of ``LOAD_UNIT``; behind them lies their digest, ``LOADED_DIGEST`` bytes.
+        address_bits: bits of the address of a byte.
+        word_bytes: bytes of the longest word, a power of two.
+        digest: digest of the bytes that the chip holds after its configuration.
+    """
+
+    size: int
+    address_bits: int
+    word_bytes: int
+    digest: bytes = field(default=bytes(LOADED_DIGEST), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.size % LOAD_UNIT:
+            raise ValueError(f"the size must be a multiple of {LOAD_UNIT} bytes, not {self.size}")
+        if self.word_bytes > LOAD_UNIT or self.word_bytes & (self.word_bytes - 1):
+            raise ValueError(f"a word must have a power of two of bytes, {LOAD_UNIT} at most, not {self.word_bytes}")
+        if self.size + LOADED_DIGEST + MOST_PAYLOAD >= 1 << self.address_bits:
+            raise ValueError(f"{self.address_bits} bits of an address are too few for {self.size} bytes")
+
+
 def chunk_bits(ports: tuple[LinkPort, ...]) -> int:
     """Return the greatest number of bits, at most 8, of which bytes and beats of all streams are multiples."""
     return gcd(8, *(port.beat_bits for port in ports))
@@ -105,6 +139,7 @@ class Link:
         input_buffer, output_buffer: sizes in bytes, powers of two; up to the size of a block RAM a buffer costs one.
         input_turns, output_turns: (stream, beats) one after the other, the order in which the beats of a frame travel;
             empty where the beats of each stream travel together.
+        load: what may be loaded; None for nothing.
     """
 
     digest: bytes = field(repr=False)
@@ -115,6 +150,7 @@ class Link:
     output_buffer: int = 512
     input_turns: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     output_turns: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    load: LoadArea | None = None
 
     def __post_init__(self) -> None:
         if len(self.digest) != 16:
@@ -177,6 +213,7 @@ class Link:
 
     @property
     def greeting(self) -> Greeting:
+        """Description that the chip gives of itself; the digest of what is loaded comes from a memory instead."""
         return Greeting(
             self.digest,
             self.input_bytes,
@@ -184,4 +221,6 @@ class Link:
             self.clock_hz,
             self.input_buffer,
             self.result_bytes,
+            load_bytes=self.load.size if self.load else 0,
+            loaded=bytes(LOADED_DIGEST) if self.load else b"",
         )

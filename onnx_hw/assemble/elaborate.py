@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from onnx_hw.assemble.load_map import load_map
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
@@ -69,12 +70,14 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Circuit
         cores[modules[node.name]] = core
         for engine in core.engines:
             engines[node.name, engine] = f"{modules[node.name]}.{engine}"
+    loads = load_map(design, modules)
     edges = edge_names(design)
     wires = [
         Wire(edges[edge.tensor], *((end and (modules[end[0]], end[1])) for end in (edge.producer, edge.consumer)))
         for edge in design.edges()
     ]
-    return Assembly(cores, wires, probes=probes), CircuitNames(edges, engines)
+    bits = (loads.area.address_bits, 8 * loads.area.word_bytes) if loads.regions else (0, 0)
+    return Assembly(cores, wires, probes=probes, loads=loads.places(), load_bits=bits), CircuitNames(edges, engines)
 
 
 def to_rtlil(top: Component, platform: object = None) -> str:

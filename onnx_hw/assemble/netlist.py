@@ -17,6 +17,7 @@ from onnx_hw.ir.target import DesignTarget
 from onnx_hw.messages.errors import user_error
 from onnx_hw.runtime.build_folder import digest
 from onnx_hw_boards.bare_chip import BareChip
+from onnx_hw_boards.board import Board
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.pins import PadStream
@@ -72,6 +73,11 @@ class Netlist:
         """Digest of everything that the bitstream depends on, except the tools."""
         return digest({"rtlil": self.rtlil, "pads": self.constraints, "clock": self.clock_mhz})
 
+    @property
+    def circuit_digest(self) -> str:
+        """Digest of the same without the contents of memories that are loaded at run time."""
+        return replace(self, rtlil=without_loaded_contents(self.rtlil)).digest
+
 
 def netlist_of(design: Design) -> Netlist:
     """Return the netlist of a design, with its streams on the pins of a bare chip or behind the link of a board.
@@ -117,7 +123,7 @@ def _verilog(design: Design, board: VerilogBoard) -> Netlist:
         pins = sum(width for _, width in ports.values())
         return Netlist(to_rtlil(shell), "", design.target, pins, link=spoken_to, ports=ports)
 
-    return built(bytes.fromhex(built(bytes(16)).digest)[:16])
+    return built(bytes.fromhex(built(bytes(16)).circuit_digest)[:16])
 
 
 def _behind_its_link(design: Design, board: LinkedBoard) -> Netlist:
@@ -128,7 +134,25 @@ def _behind_its_link(design: Design, board: LinkedBoard) -> Netlist:
         shell = _shell(lambda: assemble(design)[0], link, board, design.clock_mhz)
         return replace(linked(shell, board, design.clock_mhz), link=link)
 
-    return built(bytes.fromhex(built(bytes(16)).digest)[:16])
+    return built(bytes.fromhex(built(bytes(16)).circuit_digest)[:16])
+
+
+def require_way_to_load(board: Board) -> None:
+    """Raise ``UserError`` for a board without a link, to which nothing can be loaded."""
+    if isinstance(board, LinkedBoard) or (isinstance(board, VerilogBoard) and board.shell is ShellKind.SPI):
+        return
+    raise user_error(
+        "no-link",
+        f"loadable weights must come by a link; `{board.name}` has none",
+        where="--weights loadable",
+        hint="choose a board with a link, such as --board icebreaker; `onnx-hw boards` lists them",
+        stage="arguments",
+    )
+
+
+def without_loaded_contents(rtlil: str) -> str:
+    """Return a netlist without the first contents of the memories that are loaded at run time."""
+    return _LOADED_CONTENTS.sub(r"\g<1>0", rtlil) if "\\loaded" in rtlil else rtlil
 
 
 def shell_of(link: Link, board: LinkedBoard, clock_mhz: float) -> Netlist:
@@ -192,6 +216,11 @@ def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
     pins = len(_PLACED.findall(constraints))
     return Netlist(tidy(files["top.il"]), constraints, DesignTarget(board, float(source.mhz)), pins)
 
+
+_LOADED_CONTENTS = re.compile(
+    r'(    parameter \\MEMID "\\\\loaded"\n(?:    parameter .*\n)*    connect \\ADDR .*\n    connect \\DATA \d+\')[01]+'
+)
+"""Contents of a memory of the name that ``LoadedMemory`` and ``Loader`` give theirs."""
 
 _PLACED = re.compile(r"^(?:LOCATE COMP|set_io|IO_LOC) ", re.MULTILINE)
 """A line that places a port, in every dialect."""

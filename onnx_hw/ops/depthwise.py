@@ -9,14 +9,20 @@ from functools import cached_property
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.demand.blocks import counted, decoded, delayed, weights
+from onnx_hw.ops.demand.blocks import counted, decoded, delayed, loaded_weights, weights
 from onnx_hw.ops.demand.matmul import dot_demand
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
 from onnx_hw.ops.folding import MultiplierKind, SlidingFolding
 from onnx_hw.ops.operator import Component, lanes_beside, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_channels, only_channels
-from onnx_hw.ops.rom_contents import RomImage, weight_memories
+from onnx_hw.ops.rom_contents import (
+    RomImage,
+    check_loaded_type,
+    loaded_type,
+    loaded_weight_memories,
+    weight_memories,
+)
 from onnx_hw.ops.sliding_operator import SlidingOperator
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
@@ -43,6 +49,7 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
 
     Attributes:
         weights: (outputs, rows, columns) int64; outputs are a multiple of the channels.
+        loaded: type of the weights where others may be loaded into the circuit at run time; None for constants.
         others: as in ``SlidingOperator``; outside the image lies the zero point of the operand.
     """
 
@@ -53,6 +60,7 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
     dilations: tuple[int, int] = (1, 1)
     pad_value: int = 0
     capacity: int | None = None
+    loaded: Int | None = None
 
     folding_type = DepthwiseFolding
     LATENCY = 11
@@ -63,6 +71,7 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
             raise ValueError(
                 f"weights must be (n · {channels}, rows, columns) for {self.operand!r}, not {self.weights.shape}"
             )
+        check_loaded_type(self.weights, self.loaded)
         super().__post_init__()
 
     @property
@@ -77,6 +86,8 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
 
     @cached_property
     def weight_type(self) -> Int:
+        if self.loaded is not None:
+            return self.loaded
         return Int.holding(min(int(self.weights.min()), 0), max(int(self.weights.max()), 0))
 
     def reordered(self, port: str, order: Permutation) -> tuple[Depthwise, dict[str, Permutation]] | None:
@@ -97,11 +108,14 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
 
     @cached_property
     def _result(self) -> Tensor:
-        """The accumulator's type follows from the real weights."""
+        """The accumulator's type follows from the real weights, or from their type."""
         low, high = self.padded_range
         positive, negative = np.maximum(self.weights, 0).sum(axis=(1, 2)), np.minimum(self.weights, 0).sum(axis=(1, 2))
         least = int((positive * low + negative * high).min())
         most = int((positive * high + negative * low).max())
+        if self.loaded is not None:
+            products = [a * b for a in (low, high) for b in (self.loaded.min, self.loaded.max)]
+            least, most = (self.sliding.taps * bound for bound in (min(products), max(products)))
         dtype = Int.holding(min(least, -1), max(most, 0))  # always signed: the adders are
         return Tensor((*self.sliding.output, len(self.weights)), dtype, least, most)
 
@@ -188,8 +202,9 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
         demand = sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0])
         demand += delayed(1, latency + latency - 2) + delayed(2, 1).copied(results)
         demand += decoded((0, 1) if steps > 1 else (0,), counted(steps)) + delayed(1, latency - 2)
-        demand += weights(weight, folding.out_lanes * folding.taps, chunks * steps, waits=2)
-        if folding.in_logic and chunks * steps == 1:
+        stored = weights if self.loaded is None else loaded_weights
+        demand += stored(weight, folding.out_lanes * folding.taps, chunks * steps, waits=2)
+        if folding.in_logic and self.loaded is None and chunks * steps == 1:
             demand += folding.out_pixels * known_products_demand(bits, self.weights)
         else:
             demand += self._products(folding)
@@ -224,7 +239,18 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
         return self.weight_words(folding).to_beats(np.moveaxis(self.weights, 0, -1)[None]), self.weight_type
 
     def memories(self, folding: DepthwiseFolding) -> Mapping[str, RomImage]:
-        return weight_memories(*self.constant_words(folding), in_logic=folding.in_logic)
+        words, weight = self.constant_words(folding)
+        if self.loaded is not None:
+            return loaded_weight_memories(words, self.loaded)
+        return weight_memories(words, weight, in_logic=folding.in_logic)
+
+    @property
+    def has_loaded_constants(self) -> bool:
+        return self.loaded is not None
+
+    def loadable(self) -> Depthwise:
+        """Return the operator whose weights can be loaded at run time."""
+        return replace(self, loaded=loaded_type(self.weights))
 
     def test_vectors(self, folding: DepthwiseFolding) -> TestVectors:
         height, width, _ = self.operand.shape

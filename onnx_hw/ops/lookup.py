@@ -9,7 +9,8 @@ from itertools import starmap
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import TableRequantizer
+from onnx_hw.exact.lookup_requantizers import LoadableTable, TableRequantizer
+from onnx_hw.exact.requantization import WIDEST_LOADABLE_TABLE
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.requantize import requantize_demand
 from onnx_hw.ops.folding import ElementFolding
@@ -32,11 +33,13 @@ class Lookup(Operator[ElementFolding]):
     Attributes:
         values: (1 or channels, last − first + 1) int64.
         dtype: of the result.
+        form: types where other values may be loaded into the circuit at run time; None for constants.
     """
 
     operand: Tensor
     values: np.ndarray = field(repr=False)
     dtype: Int
+    form: LoadableTable | None = None
 
     folding_type = ElementFolding
     row_by_row = True
@@ -51,8 +54,22 @@ class Lookup(Operator[ElementFolding]):
             )
         if not self.dtype.min <= self.values.min() <= self.values.max() <= self.dtype.max:
             raise ValueError(f"the values must lie within {self.dtype!r}")
+        if self.form is not None and (len(self.values), self.dtype) != (self.form.channels, self.form.entry):
+            raise ValueError(f"tables must be {self.form.channels} of {self.form.entry!r}, not {len(self.values)}")
+
+    @property
+    def has_loaded_constants(self) -> bool:
+        return self.form is not None
+
+    def loadable(self) -> Lookup | None:
+        """Return the operator whose table can be loaded at run time; None for one of too many arguments."""
+        if self.operand.dtype.bits > WIDEST_LOADABLE_TABLE:
+            return None
+        return replace(self, form=LoadableTable(len(self.values), self.operand.dtype, self.dtype))
 
     def results(self) -> tuple[Tensor, ...]:
+        if self.form is not None:
+            return (Tensor(self.operand.shape, self.dtype),)
         return (Tensor(self.operand.shape, self.dtype, int(self.values.min()), int(self.values.max())),)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -83,6 +100,8 @@ class Lookup(Operator[ElementFolding]):
     @property
     def index(self) -> Int:
         """The type whose integers are all in the table."""
+        if self.form is not None:
+            return self.form.clamp
         return Int.holding(*self.operand.range)
 
     @property
@@ -91,10 +110,11 @@ class Lookup(Operator[ElementFolding]):
         first, last = self.operand.range
         arguments = np.clip(np.arange(self.index.min, self.index.max + 1), first, last)
         entries = self.values[:, arguments - first]
-        return TableRequantizer(self.index, entries, int(self.values.min()), int(self.values.max()))
+        return TableRequantizer(self.index, entries, int(self.values.min()), int(self.values.max()), self.form)
 
     def demand(self, folding: ElementFolding) -> Demand:
-        table = TableRequantizer(self.index, self.values, int(self.values.min()), int(self.values.max()))
+        ends = int(self.values.min()), int(self.values.max())
+        table = TableRequantizer(self.index, self.values, *ends, self.form)
         return requantize_demand(table, self.operand.dtype, self.input_orders(folding)[0], 1, self.LATENCY)
 
     def weight_words(self, folding: ElementFolding) -> Order:
@@ -109,6 +129,7 @@ class Lookup(Operator[ElementFolding]):
         return Circuit(
             Shape(self.index.bits, self.index.signed),
             self.table.entries,
+            entry_bits=0 if self.form is None else self.dtype.bits + (not self.dtype.signed),
             words=channels_of(self.weight_words(folding)),
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,

@@ -21,26 +21,24 @@ from onnx_hw.exact.integers import Int, narrowed
 from onnx_hw.ops.affine_ranges import AffineSequence, LoopTurns
 from onnx_hw.ops.concat import CHANNELS, Concat
 from onnx_hw.ops.cut_product import best_cut
-from onnx_hw.ops.demand.blocks import (
-    counted,
-    decoded,
-    delayed,
-    engine,
-    unlike,
-    weights,
-)
-from onnx_hw.ops.demand.matmul import dot_demand, vectors_demand, weight_buffer_demand
-from onnx_hw.ops.demand.soft_multipliers import MULTIPLIER_BITS, known_products_demand, multiplier_for, product_demand
+from onnx_hw.ops.demand.matmul import matmul_demand, products_demand
+from onnx_hw.ops.demand.soft_multipliers import MULTIPLIER_BITS, multiplier_for
 from onnx_hw.ops.driven_images import vectors_of_images
 from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.operator import Component, Operator, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_pixels
-from onnx_hw.ops.rom_contents import RomImage, weight_memories
+from onnx_hw.ops.rom_contents import (
+    RomImage,
+    check_loaded_type,
+    loaded_type,
+    loaded_weight_memories,
+    weight_memories,
+)
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_vectors
-from onnx_hw_boards.demand import Demand, Shared
+from onnx_hw_boards.demand import Demand
 
 EXACT_IN_FLOAT64 = 1 << 53
 
@@ -80,12 +78,14 @@ class MatMul(Operator[MatMulFolding]):
         groups: of the convolution this is the arithmetic of: of the products only one in ``groups`` counts as useful.
         capacity: groups of results whose dynamic weights the buffer holds; None for those of a matrix and one more,
             for the next matrix.
+        loaded: type of the weights where others may be loaded into the circuit at run time; None for constants.
     """
 
     operand: Tensor
     weights: np.ndarray | Tensor = field(repr=False)
     groups: int = 1
     capacity: int | None = None
+    loaded: Int | None = None
 
     folding_type = MatMulFolding
     row_by_row = True
@@ -94,6 +94,8 @@ class MatMul(Operator[MatMulFolding]):
         expected = f"{self.operand.channels}) for {self.operand!r}"
         shape = self.weights.shape
         if isinstance(self.weights, Tensor):
+            if self.loaded is not None:
+                raise ValueError("weights that come on a stream are not loaded")
             if shape[2] != self.operand.channels:
                 raise ValueError(f"weights must be (stack, outputs, {expected}, not {shape}")
             if self.operand.shape[0] % shape[0]:
@@ -105,6 +107,7 @@ class MatMul(Operator[MatMulFolding]):
             raise ValueError(f"weights must be (outputs, {expected}, not {shape}")
         if self.capacity is not None:
             raise ValueError("only weights that come are kept in a buffer, constant ones are there")
+        check_loaded_type(self.weights, self.loaded)
         object.__setattr__(self, "weights", narrowed(self.weights))
 
     @cached_property
@@ -112,6 +115,8 @@ class MatMul(Operator[MatMulFolding]):
         """The weights' type, [stack, outputs, inputs]."""
         if isinstance(self.weights, Tensor):
             return self.weights
+        if self.loaded is not None:
+            return Tensor((1, *self.weights.shape), self.loaded)
         low, high = int(self.weights.min()), int(self.weights.max())
         return Tensor((1, *self.weights.shape), Int.holding(min(low, 0), max(high, 0)), low, high)
 
@@ -149,9 +154,10 @@ class MatMul(Operator[MatMulFolding]):
     def _result(self) -> Tensor:
         """The accumulator's type follows from the real weights, or from their range."""
         low, high = self.operand.range
-        if isinstance(self.weights, Tensor):
-            products = [a * b for a in (low, high) for b in self.weights.range]
-            least, most = (self.operand.channels * bound for bound in (min(products), max(products)))
+        if isinstance(self.weights, Tensor) or self.loaded is not None:
+            products = [a * b for a in (low, high) for b in self.matrix.range]
+            summed = self.operand.channels // self.groups  # the weights of other groups stay 0
+            least, most = (summed * bound for bound in (min(products), max(products)))
         else:
             positive, negative = np.maximum(self.weights, 0).sum(axis=1), np.minimum(self.weights, 0).sum(axis=1)
             least = int((positive * low + negative * high).min())
@@ -326,7 +332,7 @@ class MatMul(Operator[MatMulFolding]):
         return matmul_demand(self, folding)
 
     def demand_at_least(self, folding: MatMulFolding) -> Demand:
-        return Demand() if folding.in_logic else products(self, folding)
+        return Demand() if folding.in_logic else products_demand(self, folding)
 
     def core(self, folding: MatMulFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.matmul import MatMul as Circuit
@@ -368,7 +374,20 @@ class MatMul(Operator[MatMulFolding]):
     def memories(self, folding: MatMulFolding) -> Mapping[str, RomImage]:
         if isinstance(self.weights, Tensor):
             return {}
-        return weight_memories(self._weights(folding), self.weight_type, in_logic=folding.in_logic)
+        words = self._weights(folding)
+        if self.loaded is not None:
+            return loaded_weight_memories(words, self.loaded)
+        return weight_memories(words, self.weight_type, in_logic=folding.in_logic)
+
+    @property
+    def has_loaded_constants(self) -> bool:
+        return self.loaded is not None
+
+    def loadable(self) -> MatMul | None:
+        """Return the operator whose weights can be loaded at run time; None for weights that come on a stream."""
+        if isinstance(self.weights, Tensor):
+            return None
+        return replace(self, loaded=loaded_type(self.weights))
 
     def best_cut(self, interval: int) -> tuple[int, int] | None:
         if self.has_dynamic_weights or self.groups > 1:
@@ -402,48 +421,3 @@ def _stays_in_matrix(pixels: np.ndarray, stack: int) -> bool:
     """Return whether each of the parts of equal length, one for each matrix, keeps its own pixels."""
     part = np.arange(pixels.size) // (pixels.size // stack)
     return bool((pixels // (pixels.size // stack) == part).all())
-
-
-# ---- demand ----------------------------------------------------------------------------------------------------------
-
-
-def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
-    """Return the demand of the whole core."""
-    groups, beats = operator.turns(folding)
-    results, latency = folding.out_lanes * folding.pixels, operator.latency(folding)
-    tiles = operator.tiles(folding) if operator.held(folding) else 1
-    operand, weight = operator.operand.dtype, operator.weight_type
-    loops = (*((tiles,) if operator.has_dynamic_weights else ()), groups, beats)
-    demand = engine(loops, conditions=int(operator.has_dynamic_weights), some_pop=groups > 1, some_push=beats > 1)
-    demand += decoded((0, 1) if beats > 1 else (0,), counted(beats))
-    demand += delayed(1, 3 * latency - 4) + delayed(2, 1).copied(results)
-    width = folding.in_lanes * folding.pixels * operand.bits
-    demand += vectors_demand(width, groups, beats, folding.out_lanes)
-    lanes = folding.in_lanes * folding.out_lanes
-    if operator.has_dynamic_weights:
-        demand += weight_buffer_demand(
-            weight,
-            lanes=operator.weight_words(folding).width,
-            in_lanes=folding.in_lanes,
-            words=groups * beats,
-            beats=beats,
-            capacity=operator.stored_groups(folding) * beats,
-            tiles=tiles,
-            is_ragged=beats * folding.in_lanes > operator.operand.channels,
-        )
-    else:
-        demand += weights(weight.bits, lanes, groups * beats, waits=1)
-    if folding.in_logic and not operator.has_dynamic_weights and groups * beats == 1:
-        demand += folding.pixels * known_products_demand(operand.bits, operator.constants)
-    else:
-        demand += products(operator, folding)
-    if not folding.in_logic:
-        taken = lanes * weight.bits if operator.has_dynamic_weights else unlike(lanes * weight.bits, groups * beats)
-        demand += Demand.of(Shared(lanes * folding.pixels * (operand.bits + weight.bits) - width - taken))
-    return demand + results * dot_demand(operand, weight, operator.results()[0].dtype, folding.in_lanes)
-
-
-def products(operator: MatMul, folding: MatMulFolding) -> Demand:
-    """Return the demand of products of unknown numbers."""
-    one = product_demand(operator.operand.dtype, operator.weight_type, in_logic=folding.in_logic)
-    return operator.lanes(folding) * one

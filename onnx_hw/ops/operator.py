@@ -254,6 +254,11 @@ class Operator(ABC, Generic[F]):
         return cast(F, self.folding_type.narrowest())
 
     @property
+    def has_loaded_constants(self) -> bool:
+        """Whether constants can be loaded into its circuit at run time."""
+        return False
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates per frame that count as useful work."""
         return 0

@@ -21,7 +21,17 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
-from onnx_hw.exact.requantization import LaneCost, Requantizer, choose, costs, prove, weight_in_luts
+from onnx_hw.exact.requantization import (
+    LaneCost,
+    LoadableForm,
+    Requantizer,
+    choose,
+    costs,
+    in_form,
+    loadable_form,
+    prove,
+    weight_in_luts,
+)
 from onnx_hw.exact.step_function import Steps, steps
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.requantize import requantize_demand
@@ -58,10 +68,15 @@ class RequantizeFolding(Folding):
         return self.lanes * self.pixels
 
 
+class NotInForm(ValueError):
+    """Error: the constants of a function cannot be loaded into the circuit of its form."""
+
+
 class Monotone(Operator[RequantizeFolding]):
     """A monotone step function of the ``operand`` per channel, by the cheapest circuit."""
 
     operand: Tensor
+    form: LoadableForm | None
     folding_type = RequantizeFolding
     row_by_row = True
 
@@ -89,22 +104,49 @@ class Monotone(Operator[RequantizeFolding]):
     def of_channels(self, operand: Tensor, channels: np.ndarray) -> Self:
         """Return the requantizer with the functions of these channels, in this order."""
 
+    @abstractmethod
+    def with_channels(self) -> Self:
+        """Return the requantizer with constants for every channel, where all channels have the same ones."""
+
+    @abstractmethod
+    def loadable(self, *, per_channel: bool) -> Self | None:
+        """Return the requantizer with constants that are loaded at run time; None where no form holds them.
+
+        Args:
+            per_channel: whether each channel gets constants of its own, even where those of now are alike.
+        """
+
     def reordered(self, port: str, order: Permutation) -> tuple[Self, dict[str, Permutation]] | None:
         channels = order.channels(self.kinds)
         if channels is None:
             return None
         return self.of_channels(replace(self.operand, shape=order.shape), channels), {"i": order, "o": order}
 
+    @property
+    def has_loaded_constants(self) -> bool:
+        return self.form is not None
+
     @cached_property
     def circuit(self) -> Requantizer:
-        """The arithmetic in hardware when every cycle takes a beat; proven equal to ``exact``."""
-        return choose(self.exact)
+        """The arithmetic in hardware when every cycle takes a beat; proven equal to ``exact``.
+
+        Raises:
+            NotInForm: the constants are loaded, and those of the function are not of the form.
+        """
+        if self.form is None:
+            return choose(self.exact)
+        circuit = in_form(self.exact, self.form)
+        if circuit is None:
+            raise NotInForm(f"the function of {self.exact.channels} channels is not of the form {self.form}")
+        return circuit
 
     @cached_property
     def multiplication(self) -> MultiplyAddShift | None:
         """Arithmetic for a beat of several steps, proven equal to ``exact``; None where there is no such arithmetic."""
         if isinstance(self.circuit, MultiplyAddShift):
             return self.circuit
+        if self.form is not None:
+            return None
         arithmetic = find(self.exact)
         if arithmetic is not None:
             prove(arithmetic, self.exact)
@@ -233,9 +275,11 @@ class Monotone(Operator[RequantizeFolding]):
                     circuit.tie_bit,
                     circuit.tie_parity,
                     folding.steps,
+                    None if circuit.form is None else (circuit.digits, circuit.form.addend.bits, circuit.form.zeros),
                 )
             case TableRequantizer() as circuit:
-                return rtl.TableRequantizer(clamp, circuit.entries)
+                entry_bits = 0 if circuit.form is None else circuit.form.entry.bits + (not circuit.form.entry.signed)
+                return rtl.TableRequantizer(clamp, circuit.entries, entry_bits)
             case ThresholdRequantizer() as circuit:
                 return rtl.ThresholdRequantizer(clamp, circuit.thresholds, circuit.low, circuit.high)
 
@@ -259,12 +303,14 @@ class Requantize(Monotone):
         operand: the accumulators x.
         slope, offset: exact rationals, one or one per channel; slopes are not negative.
         grid: of the result; its steps and zero points are one, or one per channel.
+        form: widths of the circuit's constants where they are loaded at run time; None where they are fixed.
     """
 
     operand: Tensor
     slope: tuple[Fraction, ...] = field(repr=False)
     offset: tuple[Fraction, ...] = field(repr=False)
     grid: Grid
+    form: LoadableForm | None = None
 
     def __post_init__(self) -> None:
         for name, count in (("slope", len(self.slope)), ("offset", len(self.offset)), ("grid", self.grid.channels)):
@@ -288,9 +334,8 @@ class Requantize(Monotone):
 
     @property
     def kinds(self) -> np.ndarray:
-        lines = zip(*map(self._of_each, self._constants), strict=True)
         numbers: dict[tuple[Fraction, ...], int] = {}
-        return np.array([numbers.setdefault(line, len(numbers)) for line in lines])
+        return np.array([numbers.setdefault(line, len(numbers)) for line in self._lines])
 
     def of_channels(self, operand: Tensor, channels: np.ndarray) -> Self:
         slope, offset, step, zero_point = (
@@ -298,6 +343,23 @@ class Requantize(Monotone):
         )
         grid = replace(self.grid, step=step, zero_point=zero_point)
         return replace(self, operand=operand, slope=slope, offset=offset, grid=grid)
+
+    def with_channels(self) -> Self:
+        if max(map(len, self._constants)) > 1:
+            return self
+        return replace(self, slope=self.slope * self.operand.channels)
+
+    def loadable(self, *, per_channel: bool) -> Self | None:
+        whole = self.with_channels() if per_channel else self
+        form = loadable_form(
+            whole.exact, self.operand.dtype, self.result_type, [s / step for s, _, step, _ in whole._lines]
+        )
+        return None if form is None else replace(whole, form=form)
+
+    @property
+    def _lines(self) -> list[tuple[Fraction, ...]]:
+        """Slope, offset, step and zero point of every channel that has its own."""
+        return list(zip(*map(self._of_each, self._constants), strict=True))
 
     @property
     def _constants(self) -> tuple[tuple[Fraction, ...], ...]:
@@ -314,15 +376,28 @@ class Staircase(Monotone):
     Attributes:
         function: holds for every argument in the operand's range.
         dtype: of the result.
+        form: widths of the circuit's constants where they are loaded at run time; None where they are fixed.
     """
 
     operand: Tensor
     function: Steps
     dtype: Int
+    form: LoadableForm | None = None
 
     @property
     def exact(self) -> Steps:
         return self.function
+
+    def with_channels(self) -> Self:
+        if self.function.channels > 1:
+            return self
+        rows = np.repeat(self.function.thresholds, self.operand.channels, axis=0)
+        return replace(self, function=replace(self.function, thresholds=rows))
+
+    def loadable(self, *, per_channel: bool) -> Self | None:
+        whole = self.with_channels() if per_channel else self
+        form = loadable_form(whole.exact, self.operand.dtype, self.dtype)
+        return None if form is None else replace(whole, form=form)
 
     @property
     def result_type(self) -> Int:

@@ -25,6 +25,7 @@ class RomImage:
         bits, signed: of a lane.
         what: a lane is, for people.
         pieces: it is cut into several, whose paths end in a number.
+        loaded: its words can be written at run time.
     """
 
     words: np.ndarray
@@ -32,6 +33,7 @@ class RomImage:
     signed: bool
     what: str
     pieces: bool = False
+    loaded: bool = False
 
 
 def weight_memories(words: np.ndarray, weight: Int, *, in_logic: bool) -> dict[str, RomImage]:
@@ -39,6 +41,27 @@ def weight_memories(words: np.ndarray, weight: Int, *, in_logic: bool) -> dict[s
     if in_logic:
         words = words[:, np.ptp(words, axis=0) != 0]
     return {"weights": RomImage(words, weight.bits, weight.signed, "weight", pieces=True)} if words.size else {}
+
+
+LOADED_BITS = 128
+"""Greatest width, in bits, of a memory whose words are loaded: the bytes of a word meet in a register first."""
+
+
+def loaded_weight_memories(words: np.ndarray, weight: Int) -> dict[str, RomImage]:
+    """Return the memories of weights that are loaded, (words, lanes) integers."""
+    return {"weights": RomImage(words, weight.bits, weight.signed, "weight", pieces=True, loaded=True)}
+
+
+def loaded_type(weights: np.ndarray) -> Int:
+    """Return the type of weights that may take the place of these: of 2, 4 or 8 bits, or as wide as they are."""
+    bits = Int.holding(min(int(weights.min()), -1), max(int(weights.max()), 0)).bits
+    return Int(next((usual for usual in (2, 4, 8) if bits <= usual), bits))
+
+
+def check_loaded_type(weights: np.ndarray, loaded: Int | None) -> None:
+    """Raise ``ValueError`` for weights that are not of the type of those that may be loaded."""
+    if loaded is not None and not loaded.min <= int(weights.min()) <= int(weights.max()) <= loaded.max:
+        raise ValueError(f"weights must be {loaded!r}, not {int(weights.min())}..{int(weights.max())}")
 
 
 def requantizer_memories(circuit: Requantizer, channels: np.ndarray, pixels: int, steps: int) -> dict[str, RomImage]:
@@ -53,9 +76,12 @@ def requantizer_memories(circuit: Requantizer, channels: np.ndarray, pixels: int
     for lane, column in enumerate(np.tile(channels, pixels).T):
         match circuit:
             case TableRequantizer():
-                entries = _rows(circuit.entries, column)
-                bits = Int.holding(min(int(entries.min()), -1), int(entries.max())).bits
-                images[f"lane{lane}_table"] = RomImage(entries.reshape(-1, 1), bits, True, "entry of a table")
+                entries, loaded = _rows(circuit.entries, column), circuit.form is not None
+                low, high = (int(entries.min()), int(entries.max()))
+                if circuit.form is not None:
+                    low, high = circuit.form.entry.min, circuit.form.entry.max
+                words, bits = entries.reshape(-1, 1), Int.holding(min(low, -1), high).bits
+                images[f"lane{lane}_table"] = RomImage(words, bits, True, "entry of a table", loaded=loaded)
             case ThresholdRequantizer():
                 rows, clamp = _rows(circuit.thresholds, column), circuit.clamp
                 for step in range(circuit.depth):
@@ -63,7 +89,8 @@ def requantizer_memories(circuit: Requantizer, channels: np.ndarray, pixels: int
                     images[f"lane{lane}_step{step}"] = RomImage(visited, clamp.bits, clamp.signed, "threshold")
             case MultiplyAddShift():
                 words, bits = _constants(circuit, column, steps)
-                images[f"lane{lane}_constants"] = RomImage(words, bits, False, "multiplier and addend")
+                what, loaded = "multiplier and addend", circuit.form is not None
+                images[f"lane{lane}_constants"] = RomImage(words, bits, False, what, loaded=loaded)
     return images
 
 
@@ -84,6 +111,8 @@ def _constants(circuit: MultiplyAddShift, channels: np.ndarray, steps: int) -> t
     addends = [int(addend) for addend in circuit.addends]
     zeros = min(((c & -c).bit_length() - 1 for c in addends if c), default=0)
     widest = Int.holding(min(-1, *addends), max(0, *addends)).bits
+    if circuit.form is not None:
+        zeros, widest = circuit.form.zeros, circuit.form.addend.bits
     part = -(-(widest - zeros) // steps)
     words = []
     for channel in chosen:
@@ -95,6 +124,6 @@ def _constants(circuit: MultiplyAddShift, channels: np.ndarray, steps: int) -> t
             coded = sum(digit << 2 * j for j, digit in enumerate(digits[step * rows : (step + 1) * rows]))
             addend = addends[channel] >> zeros + part * step & (1 << part) - 1
             words.append([coded | addend << 2 * rows])
-    if words == words[:steps] * len(chosen):
+    if circuit.form is None and words == words[:steps] * len(chosen):
         words = words[:steps]
     return np.array(words, dtype=object), 2 * rows + part

@@ -97,9 +97,9 @@ def looks_up_with(change: Callable[[Any, Any], tuple[Any, Any]]) -> Callable[[py
     def apply(patch: pytest.MonkeyPatch) -> None:
         original = rtl.TableRequantizer.lane
 
-        def lane(self: Any, m: Any, name: str, x: Any, chunk: Any, channels: Any) -> Any:
+        def lane(self: Any, m: Any, name: str, x: Any, chunk: Any, channels: Any, constants: Any) -> Any:
             x, channels = change(x, channels)
-            return original(self, m, name, x, chunk, channels)
+            return original(self, m, name, x, chunk, channels, constants)
 
         patch.setattr(rtl.TableRequantizer, "lane", lane)
 

@@ -191,6 +191,29 @@ def weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
     return demand
 
 
+LOADED_BITS = 128
+"""Bits of the widest memory whose words are loaded at run time."""
+
+
+def loaded_memory(width: int, words: int) -> Demand:
+    """Return the demand of a memory whose words are loaded, with two cycles from the address to the word.
+
+    A comparison of the address and a register choose it for writing.
+    """
+    return Demand.of(Memory(width, max(2, words), in_logic=False), Register(width), LogicFunction(12), Register(1))
+
+
+def loaded_weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
+    """Return the demand of loaded weights' words, read one after the other, and of a register behind them."""
+    per_memory = max(1, LOADED_BITS // weight_bits)
+    sizes = [min(per_memory, lanes - first) for first in range(0, lanes, per_memory)]
+    address = counted(words)
+    demand = position(words) + delayed(address, waits) + delayed(address, 1).copied(len(sizes))
+    for size in sizes:
+        demand += loaded_memory(size * weight_bits, words) + delayed(size * weight_bits, 1)
+    return demand
+
+
 def accumulator(bits: int) -> Demand:
     """Return the demand of a running sum that begins anew with its first addend."""
     return added(bits) + Demand.of(LogicFunction(2, bits))

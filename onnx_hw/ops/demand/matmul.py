@@ -1,6 +1,8 @@
-"""Demand of the parts of a matrix product: the vectors, the sums, and the buffer of weights that come."""
+"""Demand of a matrix product and its parts: the vectors, the sums, and the buffer of weights that come."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.demand.blocks import (
@@ -10,16 +12,67 @@ from onnx_hw.ops.demand.blocks import (
     decoded,
     delayed,
     engine,
+    loaded_weights,
     memories,
     memory_parts,
     memory_reach,
     position,
     shared_buffer,
+    unlike,
+    weights,
 )
-from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Memory, Multiplexer, Register
+from onnx_hw.ops.demand.soft_multipliers import known_products_demand, product_demand
+from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Memory, Multiplexer, Register, Shared
+
+if TYPE_CHECKING:
+    from onnx_hw.ops.matmul import MatMul, MatMulFolding
 
 RESULTS_PER_VECTOR_COPY = 4
 """Results that take their vector from the same copy of it."""
+
+
+def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
+    """Return the demand of the whole core."""
+    groups, beats = operator.turns(folding)
+    results, latency = folding.out_lanes * folding.pixels, operator.latency(folding)
+    tiles = operator.tiles(folding) if operator.held(folding) else 1
+    operand, weight = operator.operand.dtype, operator.weight_type
+    loops = (*((tiles,) if operator.has_dynamic_weights else ()), groups, beats)
+    demand = engine(loops, conditions=int(operator.has_dynamic_weights), some_pop=groups > 1, some_push=beats > 1)
+    demand += decoded((0, 1) if beats > 1 else (0,), counted(beats))
+    demand += delayed(1, 3 * latency - 4) + delayed(2, 1).copied(results)
+    width = folding.in_lanes * folding.pixels * operand.bits
+    demand += vectors_demand(width, groups, beats, folding.out_lanes)
+    lanes = folding.in_lanes * folding.out_lanes
+    if operator.has_dynamic_weights:
+        demand += weight_buffer_demand(
+            weight,
+            lanes=operator.weight_words(folding).width,
+            in_lanes=folding.in_lanes,
+            words=groups * beats,
+            beats=beats,
+            capacity=operator.stored_groups(folding) * beats,
+            tiles=tiles,
+            is_ragged=beats * folding.in_lanes > operator.operand.channels,
+        )
+    elif operator.loaded is not None:
+        demand += loaded_weights(weight.bits, lanes, groups * beats, waits=1)
+    else:
+        demand += weights(weight.bits, lanes, groups * beats, waits=1)
+    if folding.in_logic and not operator.has_dynamic_weights and operator.loaded is None and groups * beats == 1:
+        demand += folding.pixels * known_products_demand(operand.bits, operator.constants)
+    else:
+        demand += products_demand(operator, folding)
+    if not folding.in_logic:
+        taken = lanes * weight.bits if operator.has_dynamic_weights else unlike(lanes * weight.bits, groups * beats)
+        demand += Demand.of(Shared(lanes * folding.pixels * (operand.bits + weight.bits) - width - taken))
+    return demand + results * dot_demand(operand, weight, operator.results()[0].dtype, folding.in_lanes)
+
+
+def products_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
+    """Return the demand of products of unknown numbers."""
+    one = product_demand(operator.operand.dtype, operator.weight_type, in_logic=folding.in_logic)
+    return operator.lanes(folding) * one
 
 
 def vectors_demand(width: int, groups: int, beats: int, results: int) -> Demand:

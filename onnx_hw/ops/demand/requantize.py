@@ -11,7 +11,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import BITS_IN_LOGIC, Requantizer
-from onnx_hw.ops.demand.blocks import counted, decoded, delayed, engine, position, rom, unlike
+from onnx_hw.ops.demand.blocks import counted, decoded, delayed, engine, loaded_memory, position, rom, unlike
 from onnx_hw.ops.stream_order import Order, channel_words, channels_of
 from onnx_hw_boards.demand import Adder, Comparator, Demand, LogicFunction, Memory, Register, Unseen
 
@@ -56,13 +56,16 @@ def _lane(
     match circuit:
         case MultiplyAddShift():
             own, constants, turn = _multiplication(circuit, rows, steps)
+            if circuit.form is not None:
+                return saturated + own + constants, Demand(), turn
             if rows == 1:
                 return saturated + own, Demand(), turn + constants
             merged = all(memory.in_logic for memory, _ in constants.all(Memory))  # block RAMs are not merged
             return (saturated + own, constants, turn) if merged else (saturated + own + constants, Demand(), turn)
         case TableRequantizer():
-            width, words = Int.holding(circuit.low, circuit.high).bits, rows << circuit.clamp.bits
-            return saturated + _rom(width, words) + delayed(width, 1), Demand(), delayed(counted(rows), 1)
+            width, words = circuit.entry_type.bits, rows << circuit.clamp.bits
+            table = _rom(width, words) if circuit.form is None else loaded_memory(width, words)
+            return saturated + table + delayed(width, 1), Demand(), delayed(counted(rows), 1)
 
 
 def _rom(width: int, words: int) -> Demand:
@@ -92,12 +95,15 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[D
     """
     x, digits, widest = circuit.clamp.bits + (not circuit.clamp.signed), circuit.rows(steps), circuit.sum_type.bits
     part, levels = -(-circuit.addend_bits // steps), (digits - 1).bit_length()
-    constant = rows * steps == 1
+    constant = rows * steps == 1 and circuit.form is None
     each: list[tuple[int, ...]] = [(1, 2, 3, 4 + j) for j in range(digits)]  # any digit at all, and unlike the others
-    kinds = _digits(circuit, digits, steps) if rows == 1 else each
+    kinds = _digits(circuit, digits, steps) if rows == 1 and circuit.form is None else each
     demand, turn = delayed(x, 1), Demand()
-    constants = Demand() if constant else _rom(2 * digits + part, rows * steps)
-    part = 0 if constant else unlike(part, rows * steps)
+    if circuit.form is not None:
+        constants = loaded_memory(2 * digits + part, rows * steps)
+    else:
+        constants = Demand() if constant else _rom(2 * digits + part, rows * steps)
+        part = 0 if constant else unlike(part, rows * steps)
     if not constant:
         constants += delayed(part, levels + 1)
     for codes in set(kinds) - {()}:

@@ -147,5 +147,11 @@ class Depthwise(Core):
     def _weights(self, m: Module, reader: Engine) -> list[Value]:
         """Return the weight of every product of a window, in stage 6."""
         return read_weights(
-            m, reader, self.words, self.weight, waits=SlidingBuffer.LATENCY - WEIGHTS_LATENCY, in_logic=self.in_logic
+            m,
+            reader,
+            self.words,
+            self.weight,
+            self.constants,
+            waits=SlidingBuffer.LATENCY - WEIGHTS_LATENCY,
+            in_logic=self.in_logic,
         )

@@ -165,7 +165,15 @@ class MatMul(Core):
             lanes = buffer.read(engine, self.out_lanes * self.in_lanes)
         else:
             assert isinstance(self.words, np.ndarray)
-            lanes = read_weights(m, engine, self.words, self.weight, waits=5 - WEIGHTS_LATENCY, in_logic=self.in_logic)
+            lanes = read_weights(
+                m,
+                engine,
+                self.words,
+                self.weight,
+                self.constants,
+                waits=5 - WEIGHTS_LATENCY,
+                in_logic=self.in_logic,
+            )
         return [lanes[row * self.in_lanes : (row + 1) * self.in_lanes] for row in range(self.out_lanes)]
 
     def _dot(self, m: Module, place: int, vector: Value, weights: list[Value]) -> Value:

@@ -21,6 +21,7 @@ from functools import cached_property
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from onnx_hw_rtl.arithmetic.clamp import clamp, saturate
+from onnx_hw_rtl.parts.constant_memory import FixedConstants
 from onnx_hw_rtl.parts.rom import Rom
 from onnx_hw_rtl.streams.engine import delayed
 
@@ -54,6 +55,8 @@ class MultiplyAddShift:
         total: the signed shape that holds every sum.
         tie_bit: subtract ``2^tie_bit`` where bit ``shift`` of the sum equals ``tie_parity``; None for never.
         steps: cycles per beat.
+        form: digits of a multiplier, bits of an addend and how many of its lowest bits are 0, where constants are
+            loaded that fit; None where they follow from those that are here.
     """
 
     clamp: Shape
@@ -66,11 +69,13 @@ class MultiplyAddShift:
     tie_bit: int | None = None
     tie_parity: int = 1
     steps: int = 1
+    form: tuple[int, int, int] | None = None
 
     @cached_property
     def rows(self) -> int:
         """Digits per step."""
-        return -(-max(len(codes(int(factor))) for factor in self.multipliers) // self.steps)
+        digits = max(len(codes(int(factor))) for factor in self.multipliers) if self.form is None else self.form[0]
+        return -(-digits // self.steps)
 
     @property
     def latency(self) -> int:
@@ -85,6 +90,8 @@ class MultiplyAddShift:
     @cached_property
     def zeros(self) -> int:
         """Bits at the bottom that are 0 in every addend."""
+        if self.form is not None:
+            return self.form[2]
         return min(((c & -c).bit_length() - 1 for c in map(int, self.addends) if c), default=0)
 
     @property
@@ -98,11 +105,15 @@ class MultiplyAddShift:
     def slice_bits(self) -> int:
         """Bits of the addend that come with a step."""
         widest = 1 + max((c if c >= 0 else ~c).bit_length() for c in map(int, self.addends))
+        if self.form is not None:
+            widest = self.form[1]
         return -(-(widest - self.zeros) // self.steps)
 
-    def lane(self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int]) -> Value:
+    def lane(
+        self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int], constants: FixedConstants
+    ) -> Value:
         bits = 2 * self.rows
-        word = self._constants(m, f"{name}_constants", turn, channels)
+        word = self._constants(m, f"{name}_constants", turn, channels, constants)
         if self.steps == 1:
             x = saturate(m, name, x, self.clamp)
         else:
@@ -168,23 +179,23 @@ class MultiplyAddShift:
             terms = level
         return terms[0][0], terms[0][1]
 
-    def _constants(self, m: Module, name: str, turn: Turn, channels: Sequence[int]) -> Value:
+    def _constants(self, m: Module, name: str, turn: Turn, channels: Sequence[int], constants: FixedConstants) -> Value:
         """Return the digits and a slice of the addend, two cycles after the number of their place."""
         bits, each = 2 * self.rows, self.slice_bits
         words = []
-        for channel in channels:
+        distinct = len(self.multipliers) > 1 and len(channels) > 1
+        for channel in channels if distinct or not constants.loaded else channels[:1]:
             digits = codes(int(_of(self.multipliers, channel)), self.rows * self.steps)
             addend = int(_of(self.addends, channel)) >> self.zeros
             for step in range(self.steps):
                 word = sum(code << 2 * j for j, code in enumerate(digits[step * self.rows :][: self.rows]))
                 words.append(word | (addend >> each * step & (1 << each) - 1) << bits)
-        if len(set(words)) == 1:
+        if len(set(words)) == 1 and not constants.loaded:
             return Const(words[0], bits + each)
         place = turn.place
-        if words == words[: self.steps] * len(channels):
+        if not distinct if constants.loaded else words == words[: self.steps] * len(channels):
             words, place = words[: self.steps], turn.step
-        rom = Rom(bits + each, words, in_logic=len(words) * (bits + each) <= Rom.BITS_IN_LOGIC)
-        m.submodules[name] = rom
+        rom = constants.memory(m, name, bits + each, words, in_logic=len(words) * (bits + each) <= Rom.BITS_IN_LOGIC)
         m.d.comb += rom.addr.eq(place)
         return rom.data
 

@@ -18,6 +18,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from onnx_hw_rtl.arithmetic.clamp import clamp, saturate
 from onnx_hw_rtl.cores.multiply_add_shift import MultiplyAddShift, Turn
+from onnx_hw_rtl.parts.constant_memory import FixedConstants
 from onnx_hw_rtl.parts.fanout import copies
 from onnx_hw_rtl.parts.rom import Rom
 from onnx_hw_rtl.streams.core import Core
@@ -34,15 +35,19 @@ class TableRequantizer:
     Attributes:
         clamp: the shape to which x saturates.
         entries: (channels, 2^clamp.width): the result for clamp's lowest value first; or one row for all channels.
+        entry_bits: bits of a signed entry, where entries are loaded that fit; 0 where they follow from those here.
     """
 
     clamp: Shape
     entries: np.ndarray
+    entry_bits: int = 0
 
     latency = 5
     steps = 1
 
-    def lane(self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int]) -> Value:
+    def lane(
+        self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int], constants: FixedConstants
+    ) -> Value:
         saturated = saturate(m, name, x, self.clamp)
         index = saturated ^ (self.clamp.signed << (self.clamp.width - 1))
         distinct = len(self.entries) > 1 and len(channels) > 1
@@ -52,9 +57,9 @@ class TableRequantizer:
             for entry in self.entries[min(c, len(self.entries) - 1)]
         ]
         low, high = min(words), max(words)
-        shape = Shape(max((v if v >= 0 else ~v).bit_length() for v in (low, high)) + 1, True)
-        rom = Rom(shape.width, words, in_logic=shape.width * len(words) <= Rom.BITS_IN_LOGIC)
-        m.submodules[f"{name}_table"] = rom
+        width = self.entry_bits or max((v if v >= 0 else ~v).bit_length() for v in (low, high)) + 1
+        in_logic = width * len(words) <= Rom.BITS_IN_LOGIC
+        rom = constants.memory(m, f"{name}_table", width, words, in_logic=in_logic)
         address = index[: self.clamp.width]
         if distinct:
             address = Cat(address, delayed(m, turn.place, 1, f"{name}_chunk"))
@@ -88,7 +93,9 @@ class ThresholdRequantizer:
         """Cycles of the saturation, three cycles per comparison, and the clamp."""
         return 3 + 3 * self.depth
 
-    def lane(self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int]) -> Value:
+    def lane(
+        self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int], constants: FixedConstants
+    ) -> Value:
         x = saturate(m, name, x, self.clamp)
         distinct = len(self.thresholds) > 1 and len(channels) > 1
         chunk = turn.place
@@ -102,8 +109,8 @@ class ThresholdRequantizer:
                 for c in (channels if distinct else channels[:1])
                 for prefix in range(prefixes)
             ]
-            rom = Rom(self.clamp.width, words, in_logic=self.clamp.width * len(words) <= Rom.BITS_IN_LOGIC)
-            m.submodules[f"{name}_step{step}"] = rom
+            in_logic = self.clamp.width * len(words) <= Rom.BITS_IN_LOGIC
+            rom = constants.memory(m, f"{name}_step{step}", self.clamp.width, words, in_logic=in_logic)
             parts = ([passed] if passed is not None else []) + ([chunk] if distinct else [])
             m.d.comb += rom.addr.eq(Cat(*parts) if parts else 0)
             threshold = rom.data.as_signed() if self.clamp.signed else rom.data
@@ -174,7 +181,7 @@ class Requantize(Core):
         for lane, turn in enumerate(self._turns(m, engine)):
             x = delayed(m, self.i.payload[lane], 1, f"lane{lane}")
             channels = self.words[:, lane % self.words.shape[1]].tolist()
-            result = self.arithmetic.lane(m, f"lane{lane}", x, turn, channels)
+            result = self.arithmetic.lane(m, f"lane{lane}", x, turn, channels, self.constants)
             m.d.comb += outbox.data[lane].eq(result)
         self.arrives(m, "o", self.latency)
         self.report(m, engine)

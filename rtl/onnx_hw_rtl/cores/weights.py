@@ -15,6 +15,7 @@ import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value
 from amaranth.lib import memory
 
+from onnx_hw_rtl.parts.constant_memory import LOADED_BITS, FixedConstants
 from onnx_hw_rtl.parts.fanout import BITS_PER_ADDRESS_COPY, copies, memory_reach
 from onnx_hw_rtl.parts.rom import Rom
 from onnx_hw_rtl.streams.engine import Engine, Turn, delayed
@@ -25,7 +26,14 @@ LATENCY = 2 + Rom.LATENCY
 
 
 def read_weights(
-    m: Module, engine: Engine, words: np.ndarray, weight: Shape, *, waits: int = 0, in_logic: bool = False
+    m: Module,
+    engine: Engine,
+    words: np.ndarray,
+    weight: Shape,
+    constants: FixedConstants,
+    *,
+    waits: int = 0,
+    in_logic: bool = False,
 ) -> list[Value]:
     """Return the weight of every lane for the operation that fired ``LATENCY + waits`` cycles ago.
 
@@ -33,30 +41,37 @@ def read_weights(
         engine: each operation takes the next word; after the last word comes the first again.
         words: (operations, lanes) integers.
         weight: the shape of a weight, which every one of them fits.
+        constants: where the memories come from.
         waits: further cycles by which the address is delayed.
         in_logic: whether a lane that has the same weight in all words gets it as a ``Const``, which makes its product
             cheaper.
     """
-    known = {k: int(words[0, k]) for k in np.flatnonzero(np.ptp(words, axis=0) == 0)} if in_logic else {}
+    known = (
+        {k: int(words[0, k]) for k in np.flatnonzero(np.ptp(words, axis=0) == 0)}
+        if in_logic and not constants.loaded
+        else {}
+    )
     words = words[:, [k for k in range(words.shape[1]) if k not in known]]
-    lanes = _from_memory(m, engine, words, weight, waits) if words.size else []
+    lanes = _from_memory(m, engine, words, weight, constants, waits) if words.size else []
     for k, value in known.items():  # in rising order
         lanes.insert(k, Const(value, weight))
     return lanes
 
 
-def _from_memory(m: Module, engine: Engine, words: np.ndarray, weight: Shape, waits: int) -> list[Value]:
+def _from_memory(
+    m: Module, engine: Engine, words: np.ndarray, weight: Shape, constants: FixedConstants, waits: int
+) -> list[Value]:
     count, lanes = words.shape
     address = Signal(range(max(2, count)))
     with m.If(engine.fire):
         m.d.sync += address.eq(Mux(address == count - 1, 0, address + 1))
-    per_rom = max(1, BITS_PER_ADDRESS_COPY // weight.width)
+    per_rom = max(1, (LOADED_BITS if constants.loaded else BITS_PER_ADDRESS_COPY) // weight.width)
     addresses = copies(m, delayed(m, address, waits, "address"), -(-lanes // per_rom), "address")
     weights: list[Value] = []
     for k, its_address in enumerate(addresses):
         part = words[:, k * per_rom : (k + 1) * per_rom] & ((1 << weight.width) - 1)
         content = [sum(int(w) << (weight.width * j) for j, w in enumerate(row)) for row in part]
-        m.submodules[f"weights{k}"] = rom = Rom(weight.width * part.shape[1], content)
+        rom = constants.memory(m, f"weights{k}", weight.width * part.shape[1], content)
         m.d.comb += rom.addr.eq(its_address)
         data = delayed(m, rom.data, 1, f"weights{k}")
         weights += [data[weight.width * j : weight.width * (j + 1)] for j in range(part.shape[1])]

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, ResetSignal
 from amaranth.lib.wiring import Component, In, Out
 
+from onnx_hw_rtl.parts.constant_memory import LoadBus, LoadedConstants, LoadPlace
 from onnx_hw_rtl.parts.fanout import Copy
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.stream import bits_of
@@ -35,12 +36,25 @@ class Assembly(Component):
     """Cores of a network and the wires between them.
 
     Ports, for every wire with an open end, and with ``probes`` for every wire: ``{name}_payload``, ``{name}_valid`` and
-    ``{name}_ready``; with ``probes`` also ``fires``, one bit per engine in the order of ``engines``.
+    ``{name}_ready``; with ``probes`` also ``fires``, one bit per engine in the order of ``engines``. Where constants
+    can be loaded, and without ``probes``, ``load_address``, ``load_word`` and ``load_write``: a ``LoadBus``.
+
+    Args:
+        loads: places of the memories that are loaded, by core and by name within the core.
+        load_bits: bits of an address and of a word on the bus.
     """
 
     RESET_DELAY = 1
 
-    def __init__(self, cores: Mapping[str, Core], wires: Sequence[Wire], *, probes: bool = False) -> None:
+    def __init__(
+        self,
+        cores: Mapping[str, Core],
+        wires: Sequence[Wire],
+        *,
+        probes: bool = False,
+        loads: Mapping[str, Mapping[str, LoadPlace]] | None = None,
+        load_bits: tuple[int, int] = (0, 0),
+    ) -> None:
         self.cores, self.wires, self.probes = dict(cores), tuple(wires), probes
         self.engines = tuple(f"{name}.{engine}" for name, core in cores.items() for engine in core.engines)
         ports: dict[str, Any] = {}
@@ -54,7 +68,15 @@ class Assembly(Component):
                 ports |= {f"{wire.name}_{part}": Out(w) for part, w in (("payload", width), ("valid", 1), ("ready", 1))}
         if probes:
             ports["fires"] = Out(len(self.engines))
+        address_bits, word_bits = load_bits
+        if loads and not probes:
+            ports |= {"load_address": In(address_bits), "load_word": In(word_bits), "load_write": In(1)}
         super().__init__(ports)
+        bus = LoadBus(Const(0, address_bits), Const(0, word_bits), Const(0, 1))
+        if loads and not probes:
+            bus = LoadBus(self.load_address, self.load_word, self.load_write)
+        for name, places in (loads or {}).items():
+            self.cores[name].load_from(LoadedConstants(bus, places))
 
     def _stream(self, wire: Wire) -> Any:
         end = wire.producer or wire.consumer

@@ -9,6 +9,7 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
+from onnx_hw_rtl.parts.constant_memory import FixedConstants, LoadedConstants
 from onnx_hw_rtl.parts.delay_line import delayed
 from onnx_hw_rtl.streams.engine import Engine
 from onnx_hw_rtl.streams.outbox import Outbox
@@ -25,6 +26,7 @@ class Core(Component):
     Attributes:
         outbox_type: class of the outbox behind every output. Tests replace it to break all cores on purpose, as they do
             with the methods of ``Engine`` and ``Outbox`` under "the seam".
+        constants: source of the memories of its constants.
     """
 
     outbox_type: ClassVar[type[Outbox]] = Outbox
@@ -33,6 +35,7 @@ class Core(Component):
         self, inputs: Mapping[str, Any], outputs: Mapping[str, tuple[Any, int]], engines: tuple[str, ...]
     ) -> None:
         self.engines = engines
+        self.constants = FixedConstants()
         self.outboxes = {name: self.outbox_type(shape, depth) for name, (shape, depth) in outputs.items()}
         super().__init__(
             {
@@ -46,6 +49,10 @@ class Core(Component):
         """Let FIFOs with more tokens than this lie in block RAM. Call this before the core is elaborated."""
         for outbox in self.outboxes.values():
             outbox.deepest_at_once = deepest_at_once
+
+    def load_from(self, constants: LoadedConstants) -> None:
+        """Take the constants from memories that are loaded. Call this before the core is elaborated."""
+        self.constants = constants
 
     def lengthen(self, output: str, *, visible_after: int, credit_return: int) -> None:
         """Let the consumer of an output be further away than a neighbour. Call this before the core is elaborated.

@@ -1,0 +1,131 @@
+"""Memories of a core's constants: read-only ones, or ones whose words are loaded at run time.
+
+The bytes of a loaded word come on one bus for all memories of a chip, the lowest byte first, each with its address. A
+word of n bytes begins at a multiple of its *stride*, the power of two from n on, and is written with its last byte, the
+one before the next stride. The bytes of a word meet in a register at the end of the bus (``onnx_hw_rtl.link.loader``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from amaranth.hdl import Module, Signal, Value
+from amaranth.lib import memory
+from amaranth.lib.wiring import Component, In, Out
+
+from onnx_hw_rtl.parts.rom import Rom
+
+LOADED_BITS = 128
+"""Greatest width, in bits, of a memory whose words are loaded."""
+
+
+@dataclass(frozen=True)
+class LoadPlace:
+    """Place of a memory among the bytes that are loaded.
+
+    Attributes:
+        base: address of the first byte, a multiple of the size of the memory's region.
+        stride: bytes from a word to the next one, a power of two.
+    """
+
+    base: int
+    stride: int
+
+
+@dataclass(frozen=True, eq=False)
+class LoadBus:
+    """Bus that all memories of a chip are loaded from.
+
+    Attributes:
+        address: address of the byte that came last.
+        word: the bytes that came last, the latest one at the top.
+        write: high for one cycle for each byte; address and word stay for at least another one.
+    """
+
+    address: Value
+    word: Value
+    write: Value
+
+
+class LoadedMemory(Component):
+    """Memory like ``Rom``, with the same latency, whose words can be written from a bus.
+
+    Args:
+        width: bits per word.
+        words: the words after the chip's configuration.
+        bus, place: where other words come from.
+
+    Ports:
+        addr: the address. Beyond the last word the data may be anything.
+        data: the word, unsigned.
+    """
+
+    LATENCY = Rom.LATENCY
+
+    def __init__(self, width: int, words: Sequence[int], bus: LoadBus, place: LoadPlace) -> None:
+        if not 1 <= width <= 8 * place.stride:
+            raise ValueError(f"words must have 1 .. {8 * place.stride} bits, not {width}")
+        self.width, self.bus, self.place = width, bus, place
+        self.words = tuple(int(word) & ((1 << width) - 1) for word in words)
+        super().__init__({"addr": In(max(1, (len(words) - 1).bit_length())), "data": Out(width)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bus, (base, stride) = self.bus, (self.place.base, self.place.stride)
+        m.submodules.loaded = stored = memory.Memory(
+            shape=self.width, depth=max(2, len(self.words)), init=self.words, attrs={"ram_style": "block"}
+        )
+        write_port, read_port = stored.write_port(), stored.read_port()
+        below = (stride - 1).bit_length()  # bits of an address within a word
+        region = below + len(self.addr)
+        chosen, first = Signal(), len(bus.word) - 8 * stride
+        m.d.comb += chosen.eq(
+            bus.write & (bus.address[:below] == stride - 1) & (bus.address[region:] == base >> region)
+        )
+        write, word = Signal(), Signal(self.width, reset_less=True)
+        m.d.sync += [write.eq(chosen), word.eq(read_port.data)]
+        m.d.comb += [
+            write_port.addr.eq(bus.address[below:region]),
+            write_port.data.eq(bus.word[first : first + self.width]),
+            write_port.en.eq(write),
+            read_port.addr.eq(self.addr),
+            self.data.eq(word),
+        ]
+        return m
+
+
+class FixedConstants:
+    """Constants of a core in read-only memories."""
+
+    loaded: ClassVar[bool] = False
+
+    def memory(
+        self, m: Module, name: str, width: int, words: Sequence[int], *, in_logic: bool | None = None
+    ) -> Rom | LoadedMemory:
+        """Add a memory to a module as the submodule of a name, and return it."""
+        m.submodules[name] = rom = Rom(width, words, in_logic=in_logic)
+        return rom
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedConstants(FixedConstants):
+    """Constants of a core in memories that are loaded.
+
+    Attributes:
+        bus: where their words come from.
+        places: the place of each memory, by its name within the core.
+    """
+
+    bus: LoadBus
+    places: Mapping[str, LoadPlace]
+
+    loaded: ClassVar[bool] = True
+
+    def memory(
+        self, m: Module, name: str, width: int, words: Sequence[int], *, in_logic: bool | None = None
+    ) -> Rom | LoadedMemory:
+        """Add a memory to a module as the submodule of a name, and return it; ``in_logic`` has no meaning."""
+        m.submodules[name] = stored = LoadedMemory(width, words, self.bus, self.places[name])
+        return stored
