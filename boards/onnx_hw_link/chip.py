@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from onnx_hw_link.contents import Contents
 from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, NotReady, PortFailed, Stalled
 from onnx_hw_link.greeting import PROTOCOL, ChipStatus, Greeting, OtherProtocol
 from onnx_hw_link.link import FromChip
@@ -18,7 +19,7 @@ from onnx_hw_link.transport import SerialTransport, Transport
 
 __all__ = ["Chip"]
 
-_GREETINGS = 3  # greetings that are sent before we give up
+_GREETINGS = 3  # greetings that are sent before we give up, where no answer comes that is hit on its way
 _WINDOW = 20  # bytes on their way may take up to 20 times the time of a greeting and its answer
 _LOOK = 0.005  # seconds between two looks at the port where nothing comes
 _NOT_READY = {
@@ -37,9 +38,11 @@ class Chip:
         transport: the kind of port; None for a serial port with this ``baud``.
         digest: digest of the design that the chip must hold; None for any design.
         timeout: seconds without any news, after which a call fails.
+        contents: contents of memories that the chip must hold; they are loaded if it holds others. None for any.
 
     Attributes:
         greeting: answer of the chip, which describes its design.
+        loaded_bytes: bytes of contents that were loaded into it.
 
     Raises:
         LinkError: no chip answers, or the wrong one.
@@ -53,13 +56,18 @@ class Chip:
         digest: bytes | None = None,
         timeout: float = 1.5,
         transport: Transport | None = None,
+        contents: Contents | None = None,
     ) -> None:
-        self.baud, self.digest, self.timeout = baud, digest, timeout
+        self.baud, self.digest, self.timeout, self.contents = baud, digest, timeout, contents
+        self.loaded_bytes = 0
         self.transport = transport or SerialTransport(baud)
         self._wire: Any = None
         self._wire, self.session = self._found(port)
         self.port = str(self._wire.port)
         self.greeting = self.session.greeting
+        if contents is not None and not contents.is_held_by(self.session.greeting):
+            self._load(contents)
+            self.greeting = self.session.greeting
 
     def __enter__(self) -> Chip:
         return self
@@ -94,6 +102,27 @@ class Chip:
                 self._write(session.transmit(time.monotonic()))  # the last acknowledgement
                 return
             self._go_on()
+
+    def _load(self, contents: Contents) -> None:
+        """Load contents, and begin anew with them.
+
+        Raises:
+            LinkError: the chip makes no more progress, or then holds other contents.
+        """
+        try:
+            self.session.load(contents.data, contents.digest)
+            while self.session.loading:
+                self._go_on()
+            self.session = self._greet(self.port)
+            if not contents.is_held_by(self.session.greeting):
+                raise NotReady(
+                    f"the chip at {self.port} must hold the weights {contents.digest.hex()} that were loaded; it holds "
+                    f"{self.session.greeting.loaded.hex()}"
+                )
+        except BaseException:
+            self.close()
+            raise
+        self.loaded_bytes = len(contents.data)
 
     def _go_on(self) -> None:
         """Send and receive until there is progress."""
@@ -135,32 +164,38 @@ class Chip:
     def _greeted(self, port: str) -> tuple[Any, Session]:
         self._wire = wire = self.transport.open(port, self.timeout)
         try:
-            heard, number = 0, random.randrange(256)
-            for _ in range(_GREETINGS):
-                number = (number + 1) % 256
-                begun, came = time.monotonic(), bytearray()
-                self._write(hello(number))
-                while time.monotonic() - begun < self.timeout / _GREETINGS:
-                    data = self._read(_LOOK)
-                    heard += len(data)
-                    came += data
-                    for packet in packets_of(came):
-                        if packet and packet[0] == FromChip.HELLO and len(packet) > 4 and packet[2] == number:
-                            took = time.monotonic() - begun
-                            retry = min(max(0.1, _WINDOW * took), self.timeout / 4)
-                            return wire, Session(self._checked(port, packet[4:]), number, retry)
-            if heard:
-                raise Garbled(
-                    f"{port} must answer in packets; {heard:,} bytes came, and no packet: is {self.baud:,} baud what "
-                    "the chip was built for, and is it the port of the board?"
-                )
-            raise NoAnswer(
-                f"a chip must answer at {port} within {self.timeout:g} s; nothing came: is the board connected and "
-                "powered, and its bitstream loaded (onnx-hw program)?"
-            )
+            return wire, self._greet(port)
         except BaseException:
             self.close()
             raise
+
+    def _greet(self, port: str) -> Session:
+        """Begin a session; raise ``LinkError`` where none begins."""
+        heard, number = 0, random.randrange(256)
+        end = time.monotonic() + self.timeout
+        while (begun := time.monotonic()) < end:
+            number = (number + 1) % 256
+            came, broken = bytearray(), False
+            self._write(hello(number))
+            while time.monotonic() < min(end, begun + self.timeout / _GREETINGS) and not broken:
+                data = self._read(_LOOK)
+                heard += len(data)
+                came += data
+                for packet in packets_of(came):
+                    broken |= packet is None  # perhaps the answer: ask again at once
+                    if packet and packet[0] == FromChip.HELLO and len(packet) > 4 and packet[2] == number:
+                        took = time.monotonic() - begun
+                        retry = min(max(0.1, _WINDOW * took), self.timeout / 4)
+                        return Session(self._checked(port, packet[4:]), number, retry)
+        if heard:
+            raise Garbled(
+                f"{port} must answer in packets; {heard:,} bytes came, and no packet: is {self.baud:,} baud what "
+                "the chip was built for, and is it the port of the board?"
+            )
+        raise NoAnswer(
+            f"a chip must answer at {port} within {self.timeout:g} s; nothing came: is the board connected and "
+            "powered, and its bitstream loaded (onnx-hw program)?"
+        )
 
     def _checked(self, port: str, payload: bytes) -> Greeting:
         try:
@@ -179,6 +214,8 @@ class Chip:
                 f"the chip at {port} must hold the design {self.digest.hex()}; it holds {greeting.digest.hex()}: load "
                 "the bitstream of this build (onnx-hw program)"
             )
+        if self.contents is not None and greeting.load_bytes == len(self.contents.data):
+            return greeting  # whatever it holds, it can be loaded
         for bit, state in _NOT_READY.items():
             if greeting.status & bit:
                 raise NotReady(f"the chip at {port} must be ready for frames; {state}")

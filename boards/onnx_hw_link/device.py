@@ -51,7 +51,17 @@ class Device:
     def of(cls, model: HostModel, port: str = "auto", *, timeout: float = 1.5) -> Device:
         """Open the board of a model that has been read; see ``open``."""
         transport = TRANSPORTS[model.link_kind](model.baud)
-        return cls(model, Chip(port, baud=model.baud, digest=model.link.digest, timeout=timeout, transport=transport))
+        return cls(
+            model,
+            Chip(
+                port,
+                baud=model.baud,
+                digest=model.link.digest,
+                timeout=timeout,
+                transport=transport,
+                contents=model.contents,
+            ),
+        )
 
     def __enter__(self) -> Device:
         return self

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from onnx_hw_link.contents import Contents
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.frames import in_turns, out_of_turns
 from onnx_hw_link.greeting import PROTOCOL
 from onnx_hw_link.host_operators import run_steps
-from onnx_hw_link.link import Link, LinkPort
+from onnx_hw_link.link import Link, LinkPort, LoadArea
 from onnx_hw_link.model_schema import require_schema
 
 __all__ = ["FORMAT", "HostModel"]
@@ -50,6 +51,7 @@ class HostModel:
         baud: bits a second.
         inputs, outputs: inputs of the model, and the names of its outputs.
         data: object of the file.
+        contents: contents of memories that the chip must hold; None where nothing is loaded into it.
     """
 
     name: str
@@ -58,6 +60,7 @@ class HostModel:
     inputs: tuple[Argument, ...]
     outputs: tuple[str, ...]
     data: Mapping[str, Any] = field(repr=False)
+    contents: Contents | None = None
 
     @classmethod
     def read(cls, path: str | Path) -> HostModel:
@@ -85,7 +88,8 @@ class HostModel:
                 f"{path} must be that of a chip with version {PROTOCOL} of the protocol, not {spoken}: build the model "
                 "again with this version of onnx-hw, and load its bitstream"
             )
-        return cls.of(data)
+        model = cls.of(data)
+        return model if model.link.load is None else replace(model, contents=_contents(path, model))
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> HostModel:
@@ -106,7 +110,13 @@ class HostModel:
         sides = [tuple(_port(stream) for stream in data[side]) for side in ("streams_in", "streams_out")]
         turns = [tuple((int(k), int(beats)) for k, beats in data[side]) for side in ("turns_in", "turns_out")]
         buffers = data["input_buffer"], data["output_buffer"]
-        link = Link(bytes.fromhex(data["digest"]), sides[0], sides[1], data["clock_hz"], *buffers, *turns)
+        load = data.get("load")
+        area = None
+        if load is not None:
+            digest = bytes.fromhex(load["digest"])
+            area = LoadArea(load["size"], load["address_bits"], load["word_bytes"], digest)
+        into, out = sides
+        link = Link(bytes.fromhex(data["digest"]), into, out, data["clock_hz"], *buffers, turns[0], turns[1], area)
         inputs = tuple(Argument(i["name"], np.dtype(i["dtype"]), tuple(i["shape"])) for i in data["inputs"])
         return cls(data["name"], link, data["baud"], inputs, tuple(data["outputs"]), data)
 
@@ -173,6 +183,28 @@ class HostModel:
             values[value["value"]] = integers.astype(value["dtype"]).reshape(value["shape"])
         self.tail(values)
         return {name: values[name] for name in self.outputs}
+
+
+def _contents(path: Path, model: HostModel) -> Contents:
+    """Return the contents of memories that lie beside a ``model.json``.
+
+    Raises:
+        LinkError: the file is not there, or is not the one that is named.
+    """
+    assert model.link.load is not None
+    place = path.with_name(Path(model.data["load"]["file"]).name)
+    again = "`onnx-hw update` writes it again"
+    try:
+        if place.stat().st_size != model.link.load.size:
+            raise NotOurs(f"{place} must have {model.link.load.size:,} bytes, not {place.stat().st_size:,}: {again}")
+        contents = Contents.of(place.read_bytes())
+    except OSError as error:
+        raise NotOurs(
+            f"the weights must lie beside {FILE}; {place} cannot be read: {error.strerror}: {again}"
+        ) from error
+    if contents.digest != model.link.load.digest:
+        raise NotOurs(f"{place} must hold the weights that {FILE} names, and holds others: {again}")
+    return contents
 
 
 def read_json(path: Path) -> Any:

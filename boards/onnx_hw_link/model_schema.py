@@ -39,6 +39,12 @@ def require_schema(data: Mapping[str, Any]) -> None:
         top.whole(field, 1, 1 << 30)
     if "link" in data:
         top.text("link")
+    if "load" in data:
+        load = _Object(data["load"], "load")
+        for field in ("size", "address_bits", "word_bytes"):
+            load.whole(field, 1, 1 << 30)
+        load.hexadecimal("digest")
+        load.text("file")
     if "batch" in data:
         top.whole("batch", 1, MAX_ELEMENTS)
     names = {_argument(one) for one in top.objects("inputs", least=1)}

@@ -154,7 +154,9 @@ def main(arguments: Sequence[str]) -> int:
     try:
         model, frames = HostModel.read(folder), KnownFrames.read(folder)
         transport = TRANSPORTS[model.link_kind](model.baud)
-        with Chip(port, baud=model.baud, digest=model.link.digest, transport=transport) as chip:
+        with Chip(
+            port, baud=model.baud, digest=model.link.digest, transport=transport, contents=model.contents
+        ) as chip:
             result = run_self_test(chip, frames)
     except LinkError as error:
         sys.stderr.write(f"error[{error.code}]: {error}\n")

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from onnx_hw_link.greeting import PROTOCOL, Greeting
-from onnx_hw_link.link import MOST_PAYLOAD, TRAILER, FromChip, FromHost
+from onnx_hw_link.link import LOADED_DIGEST, MOST_PAYLOAD, TRAILER, FromChip, FromHost
 from onnx_hw_link.packets import from_wire, to_wire
 
 __all__ = ["Faults", "FrameResult", "Session", "hello", "packets_of"]
@@ -17,6 +17,7 @@ __all__ = ["Faults", "FrameResult", "Session", "hello", "packets_of"]
 _CRC = 2  # bytes that a packet takes in the chip's buffer until it is known to be right
 _IN_FLIGHT = 64  # packets; few in comparison with the 256 numbers
 _UNTOLD = 2  # packets of results, which data may acknowledge that are on their way: the chip keeps two or more
+_ACKNOWLEDGING = (FromChip.RESULT, FromChip.STATUS, FromChip.MISSING, FromChip.ANSWER, FromChip.LOADED)
 _LEAST_WINDOW, _GROWTH = 2.5, 0.25  # packets on a bad wire, and how quickly they become more again
 
 
@@ -97,7 +98,8 @@ class Session:
         self._wire = bytearray()
         self._waiting: deque[bytes] = deque()  # frames of which nothing has been sent
         self._rest = memoryview(b"")  # of the frame that is being sent
-        self._flying: deque[bytes] = deque()  # payloads that are not acknowledged
+        self._loads: deque[tuple[FromHost, bytes]] = deque()  # packets of contents that were not sent
+        self._flying: deque[tuple[FromHost, bytes]] = deque()  # kind and payload of packets that are not acknowledged
         self._oldest = self.number  # the number of the first of them
         self._next = 0  # which of them is sent next
         self._sent_to = self._freed = 0  # bytes since the beginning: put into packets, out of the chip's buffer
@@ -126,6 +128,26 @@ class Session:
             raise ValueError(f"a frame must have {self.greeting.input_bytes} bytes, not {len(frame)}")
         self._waiting.append(frame)
         self._unanswered += 1
+
+    def load(self, contents: bytes, digest: bytes) -> None:
+        """Queue contents of memories, and their digest; no frame may be on its way, and a ``hello`` must follow.
+
+        Raises:
+            ValueError: they are not as long as the chip says, or frames are on their way.
+        """
+        if len(contents) != self.greeting.load_bytes or len(digest) != LOADED_DIGEST:
+            raise ValueError(f"the contents must have {self.greeting.load_bytes:,} bytes, not {len(contents):,}")
+        if self._unanswered:
+            raise ValueError(f"all frames must have been answered, and {self._unanswered:,} have not")
+        pieces = (contents[at : at + MOST_PAYLOAD] for at in range(0, len(contents), MOST_PAYLOAD))
+        self._loads.append((FromHost.LOAD, b""))  # the chip waits for it, and takes no frames from then on
+        self._loads += ((FromHost.LOAD, piece) for piece in pieces)
+        self._loads.append((FromHost.COMMIT, digest))
+
+    @property
+    def loading(self) -> int:
+        """Packets of contents that the chip has not acknowledged."""
+        return len(self._loads) + sum(kind != FromHost.DATA for kind, _ in self._flying)
 
     @property
     def unanswered(self) -> int:
@@ -172,8 +194,9 @@ class Session:
             out += self._packet(FromHost.POLL)
             self._poll_due = False
             self._asked, self._asked_at = True, self._gone + self._next
-        while (payload := self._payload()) is not None:
-            out += self._packet(FromHost.DATA, self._oldest + self._next, payload)
+        while (following := self._following()) is not None:
+            kind, payload = following
+            out += self._packet(kind, self._oldest + self._next, payload)
             self._next += 1
         if self._ack_due and (self._untold >= _UNTOLD or not self._flying):
             out += self._packet(FromHost.ACK)
@@ -183,13 +206,16 @@ class Session:
         self._ack_due, self._untold = False, 0
         return to_wire(bytes((kind, number % 256, self._wanted)) + payload)
 
-    def _payload(self) -> bytes | None:
-        """Return the payload of the next packet of data; None where nothing is left to send, or no room for it."""
+    def _following(self) -> tuple[FromHost, bytes] | None:
+        """Return kind and payload of the next packet; None where nothing is left to send, or no room for it."""
         if self._next >= int(self._window):
             return None
         if self._next < len(self._flying):
             self.faults.resent += 1
             return self._flying[self._next]
+        if self._loads:
+            self._flying.append(self._loads.popleft())
+            return self._flying[-1]
         if not self._rest and self._waiting:
             self._rest = memoryview(self._waiting.popleft())
         room = self.greeting.input_buffer - _CRC - (self._sent_to - self._freed)
@@ -199,8 +225,8 @@ class Session:
         payload = bytes(self._rest[: min(size, room)])
         self._rest = self._rest[len(payload) :]
         self._sent_to += len(payload)
-        self._flying.append(payload)
-        return payload
+        self._flying.append((FromHost.DATA, payload))
+        return self._flying[-1]
 
     # ---- packets of the chip ----------------------------------------------------------------------------------------
 
@@ -208,12 +234,13 @@ class Session:
         kind, number, expected, credit = packet[:4]
         if kind == FromChip.UNKNOWN:
             self.unknown.append(number)
-        if kind not in (FromChip.RESULT, FromChip.STATUS, FromChip.MISSING, FromChip.ANSWER):
+        if kind not in _ACKNOWLEDGING:
             return  # an answer to an earlier hello
         acknowledged = (expected - self._oldest) % 256
         if acknowledged <= len(self._flying):
             for _ in range(acknowledged):
-                self._trace += len(self._flying.popleft())
+                sent, payload = self._flying.popleft()
+                self._trace += len(payload) if sent == FromHost.DATA else 0
                 self._window = min(_IN_FLIGHT, self._window + _GROWTH / self._window)
                 self._went_on()
             self._gone += acknowledged

@@ -6,7 +6,8 @@ from itertools import groupby
 
 import numpy as np
 
-from onnx_hw.assemble.elaborate import edge_names
+from onnx_hw.assemble.elaborate import edge_names, module_names
+from onnx_hw.assemble.load_map import load_map
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.timing.prediction import predict
 from onnx_hw_link.link import Link, LinkPort
@@ -17,6 +18,7 @@ def link_of(design: Design, clock_mhz: float, digest: bytes = bytes(16)) -> Link
     edges, names = {edge.tensor: edge for edge in design.edges()}, edge_names(design)
     into = [edges[tensor] for tensor in dict.fromkeys(boundary.tensor for boundary in design.network.inputs)]
     out = [edges[tensor] for tensor in dict.fromkeys(boundary.tensor for boundary in design.network.outputs)]
+    loads = load_map(design, module_names(design))
     taken, left = _cycles(design, into, out) if max(len(into), len(out)) > 1 else ([], [])
     return Link(
         digest,
@@ -25,6 +27,7 @@ def link_of(design: Design, clock_mhz: float, digest: bytes = bytes(16)) -> Link
         round(clock_mhz * 1e6),
         input_turns=_turns(taken),
         output_turns=_turns(left),
+        load=loads.area if loads.regions else None,
     )
 
 

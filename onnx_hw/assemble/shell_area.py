@@ -20,7 +20,7 @@ from onnx_hw.ir.network import Boundary, Network
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
-from onnx_hw_link.link import Link, LinkPort
+from onnx_hw_link.link import LOAD_UNIT, LOADED_DIGEST, MOST_PAYLOAD, Link, LinkPort, LoadArea
 from onnx_hw_tools.user_cache import user_cache
 
 
@@ -33,7 +33,8 @@ def shell_cells(network: Network, board: Board, clock_mhz: float) -> Cells:
     if not isinstance(board, LinkedBoard):
         return Cells()
     inputs, outputs = _ports("i", network, network.inputs), _ports("o", network, network.outputs)
-    return cells_of_shell(Link(bytes(16), inputs, outputs, round(clock_mhz * 1e6)), board, clock_mhz)
+    link = Link(bytes(16), inputs, outputs, round(clock_mhz * 1e6), load=_load_area(network))
+    return cells_of_shell(link, board, clock_mhz)
 
 
 @lru_cache(maxsize=64)
@@ -81,6 +82,21 @@ def _sources() -> str:
     for file in sorted(file for folder in folders for file in folder.rglob("*.py")):
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
+
+
+LOADED_WORD_BYTES = 8
+"""Bytes of the longest word that is loaded, as a guess: that of a requantizer's constants."""
+
+
+def _load_area(network: Network) -> LoadArea | None:
+    """Return an estimate of what can be loaded into the circuit of a network, before its foldings are chosen."""
+    loaded = [node.operator for node in network.nodes if node.operator.has_loaded_constants]
+    if not loaded:
+        return None
+    size = sum(operator.results()[0].channels * LOADED_WORD_BYTES for operator in loaded)
+    size += sum(operator.parameters.get("weights", 0) for operator in loaded)
+    whole = 1 << max(LOAD_UNIT - 1, size).bit_length()
+    return LoadArea(whole, (whole + LOADED_DIGEST + MOST_PAYLOAD).bit_length(), LOADED_WORD_BYTES)
 
 
 def _ports(name: str, network: Network, side: tuple[Boundary, ...]) -> tuple[LinkPort, ...]:

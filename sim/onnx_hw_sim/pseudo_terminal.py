@@ -43,6 +43,7 @@ class PseudoTerminal(ChipThread[ChipOnALine]):
         to: list[int] = []
         back, quiet = bytearray(), 0
         slice_cycles = _SLICE_BITS * self.chip.divisor
+        self.chip.run(slice_cycles, [])  # its reset ends before a program can have opened the port
         while not self._stop.is_set():
             resting = quiet > self.idle_cycles and not to and not back
             if resting:

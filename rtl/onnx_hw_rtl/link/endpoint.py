@@ -6,8 +6,9 @@ from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from onnx_hw_link.link import Link
+from onnx_hw_link.link import Link, LoadArea
 from onnx_hw_rtl.link.cobs import CobsDecoder, CobsEncoder
+from onnx_hw_rtl.link.loader import Loader
 from onnx_hw_rtl.link.receiver import LinkReceiver
 from onnx_hw_rtl.link.sender import LinkSender
 from onnx_hw_rtl.link.timestamps import FrameTimestamps
@@ -27,6 +28,8 @@ class LinkEnd(Component):
         o: bytes for the wire, to the host.
         {name}_payload, {name}_valid, {name}_ready: the streams of the network; those of its inputs go out.
         restart: the network has to be reset.
+        load_address, load_word, load_write: with ``Link.load``, the bus of the network's memories, see
+            ``onnx_hw_rtl.parts.constant_memory.LoadBus``.
     """
 
     def __init__(self, link: Link) -> None:
@@ -36,6 +39,9 @@ class LinkEnd(Component):
             for port in side:
                 ports |= {f"{port.name}_payload": there(port.width * port.bits)}
                 ports |= {f"{port.name}_valid": there(1), f"{port.name}_ready": back(1)}
+        if link.load:
+            widths = {"address": link.load.address_bits, "word": 8 * link.load.word_bytes, "write": 1}
+            ports |= {f"load_{part}": Out(width) for part, width in widths.items()}
         super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
@@ -72,6 +78,8 @@ class LinkEnd(Component):
         ]
         for name in ("hello", "ack", "again", "taken", "missed", "unknown", "acked", "expected", "credit", "kind"):
             m.d.comb += getattr(sender, name).eq(getattr(receiver, name))
+        if link.load:
+            self._load(m, link.load, receiver, sender, decoder)
         connect(m, receiver.o, beats.i)
         # The sender has begun anew one cycle before what makes its bytes does: a byte from before would be the first
         # one of the new session.
@@ -90,3 +98,26 @@ class LinkEnd(Component):
                     drives = adapter.signature.members[name].flow == Out
                     m.d.comb += mine.eq(its) if drives else its.eq(mine)
         return m
+
+    def _load(
+        self, m: Module, area: LoadArea, receiver: LinkReceiver, sender: LinkSender, decoder: CobsDecoder
+    ) -> None:
+        """Add the loader between the receiver and the bus."""
+        m.submodules.loader = loader = Loader(area)
+        m.d.comb += [
+            loader.byte.eq(decoder.o_byte),
+            loader.strobe.eq(receiver.load),
+            loader.end.eq(decoder.end),
+            loader.taken.eq(receiver.taken),
+            loader.loads.eq(receiver.loads),
+            loader.commit.eq(receiver.commit),
+            loader.restart.eq(receiver.hello),
+            receiver.loading.eq(loader.loading),
+            sender.loads.eq(receiver.loads),
+            sender.loading.eq(loader.loading),
+            loader.index.eq(sender.index),
+            sender.digest.eq(loader.digest),
+            self.load_address.eq(loader.address),
+            self.load_word.eq(loader.word),
+            self.load_write.eq(loader.write),
+        ]

@@ -32,6 +32,9 @@ class LinkReceiver(Component):
         taken, missed: (strobes) a packet of data was taken; or it arrived damaged or out of turn.
         expected: number of the next packet of data.
         credit: number of bytes that have left the buffer, in ``Link.credit_unit``, modulo 256.
+        loading, load, loads, commit: with ``Link.load`` only. In: contents are being loaded, and no data is taken. Out:
+            (strobe) a byte of such a packet came, its CRC included; the packet is a ``LOAD`` or a ``COMMIT``; it is a
+            ``COMMIT``.
     """
 
     def __init__(self, link: Link) -> None:
@@ -43,6 +46,7 @@ class LinkReceiver(Component):
                 **{name: Out(8) for name in ("acked", "expected", "credit", "kind")},
                 "byte": In(8),
                 "o": Out(stream.Signature(8)),
+                **({"loading": In(1), "load": Out(1), "loads": Out(1), "commit": Out(1)} if link.load else {}),
             }
         )
 
@@ -53,13 +57,18 @@ class LinkReceiver(Component):
         greeted, known = Signal(), Signal()  # a session has begun; this type is in ``FromHost``
         come = Signal(_MIN_PACKET_BYTES)  # the packet has a byte, two bytes, ...
         is_data, behind = kind == FromHost.DATA, Signal(8)
+        numbered, data, takes, last = is_data, is_data, is_data, FromHost.POLL  # ``last``: the last type that is known
+        if self.link.load:
+            is_load, last = (kind == FromHost.LOAD) | (kind == FromHost.COMMIT), FromHost.COMMIT
+            numbered, data = is_data | is_load, is_data & ~self.loading
+            takes = data | is_load
         in_turn = behind == 0
         overflow, write, right = Signal(), Signal(), Signal()
         m.d.comb += [
             behind.eq(self.expected - number),
             crc.byte.eq(self.byte),
             crc.strobe.eq(self.strobe),
-            write.eq(self.strobe & come[_HEADER_BYTES - 1] & is_data & in_turn),
+            write.eq(self.strobe & come[_HEADER_BYTES - 1] & data & in_turn),
             right.eq(self.end & self.whole & crc.match & come[-1]),
         ]
         with m.If(self.strobe):
@@ -71,16 +80,22 @@ class LinkReceiver(Component):
                 m.d.sync += field.eq(self.byte)
         m.d.comb += [
             self.hello.eq(right & (kind == FromHost.HELLO)),
-            known.eq((kind != 0) & (kind <= max(FromHost))),
+            known.eq((kind != 0) & (kind <= last)),
             self.unknown.eq(right & ~known & greeted),
             self.ack.eq(right & known & ~self.hello),
             self.again.eq(kind == FromHost.POLL),
-            self.taken.eq(right & is_data & in_turn & ~overflow),
+            self.taken.eq(right & takes & in_turn & ~overflow),
         ]
-        self._report_missing(m, right, is_data, behind, come[0], greeted)
+        if self.link.load:
+            m.d.comb += [
+                self.load.eq(self.strobe & come[_HEADER_BYTES - 1] & is_load & in_turn & self.loading),
+                self.loads.eq(is_load),
+                self.commit.eq(kind == FromHost.COMMIT),
+            ]
+        self._report_missing(m, right, numbered, behind, come[0], greeted)
         with m.If(self.hello | self.taken):
-            m.d.sync += self.expected.eq(number + is_data)
-        self._build_buffer(m, write, overflow)
+            m.d.sync += self.expected.eq(number + numbered)
+        self._build_buffer(m, write, overflow, self.taken & is_data if self.link.load else self.taken)
         return m
 
     def _report_missing(
@@ -101,7 +116,7 @@ class LinkReceiver(Component):
         with m.Elif(self.end):
             m.d.sync += told.eq((told | ahead | wrong) & ~self.taken)
 
-    def _build_buffer(self, m: Module, write: Signal, overflow: Signal) -> None:
+    def _build_buffer(self, m: Module, write: Signal, overflow: Signal, taken: Value) -> None:
         """Build the buffer: bytes up to ``sure`` may be read, those behind it wait for their CRC."""
         size = self.link.input_buffer
         m.submodules.memory = ram = memory.Memory(shape=8, depth=size, init=[])
@@ -131,7 +146,7 @@ class LinkReceiver(Component):
             m.d.sync += [written.eq(0), sure.eq(0), overflow.eq(0)]
         with m.Elif(self.end):
             m.d.sync += overflow.eq(0)
-            with m.If(self.taken):
+            with m.If(taken):
                 m.d.sync += [written.eq(moved), sure.eq(moved)]
             with m.Else():
                 m.d.sync += written.eq(sure)

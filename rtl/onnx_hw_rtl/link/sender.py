@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw_link.link import FromChip, Link
+from onnx_hw_link.greeting import ChipStatus
+from onnx_hw_link.link import LOADED_DIGEST, FromChip, Link
 from onnx_hw_rtl.link.crc import Crc16
 
 __all__ = ["LinkSender"]
@@ -24,6 +25,9 @@ class LinkSender(Component):
         i, last: bytes of results; the last byte of a frame ends its packet.
         hello, ack, again, taken, missed, unknown, acked, expected, credit, kind: see ``LinkReceiver``.
         o, o_last: bytes of packets, for a ``CobsEncoder``.
+        loads, loading, index, digest: with ``Link.load`` only. In: with ``taken``, the packet was a ``LOAD`` or a
+            ``COMMIT``; contents are being loaded. Out: number of bytes of the payload behind the one that is sent next.
+            In: a byte of the digest of what is loaded, one cycle later, the last one at index 0.
     """
 
     def __init__(self, link: Link) -> None:
@@ -35,6 +39,7 @@ class LinkSender(Component):
                 **{name: In(8) for name in ("acked", "expected", "credit", "kind")},
                 "o": Out(stream.Signature(8)),
                 "o_last": Out(1),
+                **({"loads": In(1), "loading": In(1), "index": Out(4), "digest": In(8)} if link.load else {}),
             }
         )
 
@@ -55,6 +60,9 @@ class LinkSender(Component):
         stored, kept, payload = self._payloads(m, is_hello, following, index)
         due = ("hello", "status", "missing", "answer", "unknown")
         hello, status, missing, answer, unknown = (Signal(name=f"{name}_due") for name in due)
+        loaded = Signal(name="loaded_due") if link.load else Const(0)
+        if link.load:
+            payload = self._of_loads(m, is_hello, index, payload)
         other = Signal(8)  # the type that is unknown
         # the bit of the credit that changes with every quarter of the buffer that is read, as sent last
         told = Signal()
@@ -94,9 +102,12 @@ class LinkSender(Component):
         with m.If(header[-1]):
             m.d.sync += index.eq(Mux(is_hello, len(link.greeting.to_bytes()) - 1, link.result_bytes - 1))
         # The next packet.
+        others = hello | missing | answer | unknown
+        if link.load:
+            others |= loaded
         m.d.comb += [
             news.eq(status | (told != self.credit[5])),
-            begins.eq(idle & (hello | missing | answer | unknown | news | (following[: len(stored)] != stored))),
+            begins.eq(idle & (others | news | (following[: len(stored)] != stored))),
         ]
         with m.If(begins):
             m.d.sync += [idle.eq(0), header.eq(1), status.eq(0), told.eq(self.credit[5])]
@@ -110,6 +121,9 @@ class LinkSender(Component):
                 m.d.sync += [kind.eq(_low(FromChip.ANSWER)), answer.eq(0), following.eq(kept)]
             with m.Elif(unknown):
                 m.d.sync += [kind.eq(_low(FromChip.UNKNOWN)), unknown.eq(0)]
+            if link.load:
+                with m.Elif(loaded):
+                    m.d.sync += [kind.eq(_low(FromChip.LOADED)), loaded.eq(0)]
             with m.Elif(news):
                 m.d.sync += kind.eq(_low(FromChip.STATUS))
             with m.Else():
@@ -117,6 +131,9 @@ class LinkSender(Component):
         # The reasons to send a packet.
         with m.If(self.taken):
             m.d.sync += status.eq(1)
+        if link.load:
+            with m.If(self.taken & self.loads):
+                m.d.sync += loaded.eq(1)
         with m.If(self.missed):
             m.d.sync += missing.eq(1)
         with m.If(self.unknown):
@@ -126,6 +143,18 @@ class LinkSender(Component):
         with m.If(self.hello):
             m.d.sync += [hello.eq(1), status.eq(0), missing.eq(0), answer.eq(0), unknown.eq(0), told.eq(0)]
         return m
+
+    def _of_loads(self, m: Module, is_hello: Value, index: Signal, payload: Value) -> Value:
+        """Return a byte of the payload, with the status and the digest of what is loaded in the greeting."""
+        at_status = len(self.link.greeting.to_bytes()) - 2  # behind the version
+        missing = ChipStatus.WEIGHTS_MISSING
+        shown = Signal(8, name="shown_payload")
+        m.d.comb += [self.index.eq(index), shown.eq(payload)]
+        with m.If(is_hello & (index < LOADED_DIGEST)):
+            m.d.comb += shown.eq(self.digest)
+        with m.If(is_hello & (index == at_status)):
+            m.d.comb += shown.eq(Mux(self.loading, missing, ChipStatus.READY))
+        return shown
 
     def _payloads(self, m: Module, is_hello: Value, number: Signal, index: Signal) -> tuple[Signal, Signal, Value]:
         """Build the buffer: one slot for each packet of results, with its bytes side by side.

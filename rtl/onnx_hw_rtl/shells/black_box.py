@@ -19,6 +19,9 @@ class BlackBox(Component):
             for port in side:
                 ports |= {f"{port.name}_payload": there(port.width * port.bits)}
                 ports |= {f"{port.name}_valid": there(1), f"{port.name}_ready": back(1)}
+        if link.load:
+            widths = {"address": link.load.address_bits, "word": 8 * link.load.word_bytes, "write": 1}
+            ports |= {f"load_{part}": In(width) for part, width in widths.items()}
         super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:

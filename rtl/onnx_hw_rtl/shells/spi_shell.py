@@ -9,7 +9,7 @@ from onnx_hw_link.link import Link
 from onnx_hw_rtl.link.endpoint import LinkEnd
 from onnx_hw_rtl.link.sampled_spi import SampledSpiTarget
 from onnx_hw_rtl.link.spi import SpiTarget
-from onnx_hw_rtl.shells.wrap_network import connect_streams, insert_network
+from onnx_hw_rtl.shells.wrap_network import connect_load_bus, connect_streams, insert_network
 
 __all__ = ["SpiShell"]
 
@@ -54,4 +54,6 @@ class SpiShell(Component):
         ]
         connect(m, end.o, target.i)
         connect_streams(m, (*self.link.inputs, *self.link.outputs), end, self.network)
+        if self.link.load:
+            connect_load_bus(m, end, self.network)
         return m

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import Component, In, Member, Out, connect
 from onnx_hw_link.link import Link
 from onnx_hw_rtl.link.endpoint import LinkEnd
 from onnx_hw_rtl.link.uart import UartReceiver, UartTransmitter
-from onnx_hw_rtl.shells.wrap_network import connect_streams, insert_network
+from onnx_hw_rtl.shells.wrap_network import connect_load_bus, connect_streams, insert_network
 
 __all__ = ["TracedUartShell", "UartShell"]
 
@@ -51,6 +51,8 @@ class UartShell(Component):
         ]
         connect(m, end.o, transmitter.i)
         connect_streams(m, (*self.link.inputs, *self.link.outputs), end, self.network)
+        if self.link.load:
+            connect_load_bus(m, end, self.network)
         return m
 
 

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import Component, Out
 
 from onnx_hw_link.link import LinkPort
 
-__all__ = ["connect_streams", "insert_network"]
+__all__ = ["connect_load_bus", "connect_streams", "insert_network"]
 
 
 def insert_network(m: Module, network: Component, restart: Value) -> None:
@@ -26,3 +26,9 @@ def connect_streams(m: Module, ports: Sequence[LinkPort], here: Component, there
             name = f"{port.name}_{part}"
             a, b = getattr(here, name), getattr(there, name)
             m.d.comb += b.eq(a) if here.signature.members[name].flow == Out else a.eq(b)
+
+
+def connect_load_bus(m: Module, end: Component, network: Component) -> None:
+    """Connect the bus of memories that are loaded, from the end of a link to the network."""
+    for part in ("address", "word", "write"):
+        m.d.comb += getattr(network, f"load_{part}").eq(getattr(end, f"load_{part}"))
