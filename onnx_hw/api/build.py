@@ -26,6 +26,7 @@ from onnx_hw.runtime.options import (
     QuantizeOptions,
     ReadOptions,
     Resize,
+    WeightStorage,
     resize_of,
 )
 from onnx_hw.runtime.progress import Progress
@@ -58,6 +59,7 @@ def build(
     fastest: str = "rate",
     clock_mhz: float | None = None,
     folding: str | os.PathLike[str] | None = None,
+    weights: WeightStorage | str = WeightStorage.FIXED,
     stop_after: Stage | str = Stage.UNPACK,
     seed: int = 1,
     witness: bool = True,
@@ -106,6 +108,7 @@ def build(
         fastest: ``"rate"`` for the design of the highest rate, ``"latency"`` for that of the least latency.
         clock_mhz: clock to reach, in MHz, instead of the board's own.
         folding: TOML file with the lanes of every core, such as ``folding.toml`` of another build.
+        weights: ``"loadable"`` for weights in memories that ``onnx-hw update`` fills with those of a retrained model.
         stop_after: last stage to run, such as ``"schedule"``.
         seed: seed of the placer.
         witness: whether onnxruntime runs the model, too, where it is installed.
@@ -151,6 +154,7 @@ def build(
         scheduling=ScheduleRequest(
             multipliers=multipliers, fps=fps, latency_us=latency_us, fastest=goal_of(fastest), clock_mhz=clock_mhz
         ),
+        weights=weights,  # type: ignore[arg-type]  # may be a text, too
         stop_after=stop_after,  # type: ignore[arg-type]  # may be a text; an unknown one is refused there
         reading=reading,
         quantizing=quantizing,

@@ -16,7 +16,7 @@ NAMES = {"clock": "clock_mhz", "dim": "dimensions", "latency": "latency_us"}
 _WORDS = """
 accuracy-loss bits board calibration check clock cut-at dim engine fastest folding fps inputs latency lenient
 multipliers newer no-bitstream-check no-gate-level no-witness out output-kind port precision random-calibration
-resize seed sqnr state stop-after store streaming strict waves
+resize seed sqnr state stop-after store streaming strict waves weights
 """
 OPTIONS = frozenset(_WORDS.split())
 """Options of ``onnx-hw build`` and ``onnx-hw infer`` that are keywords of ``onnx_hw.build`` and ``onnx_hw.infer``."""

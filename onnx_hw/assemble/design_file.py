@@ -22,6 +22,9 @@ from onnx_hw_boards.board import Board
 
 FILE = "design.npz"
 
+BUILT_FILE = "design-built.npz"
+"""File of the design in the bitstream, where ``onnx-hw update`` has written the design of other weights."""
+
 FORMAT = 1
 """Number of the format, in every file."""
 
@@ -65,16 +68,20 @@ def write_design(
         board = str(Path(board).absolute())
     kept = KeptDesign(__version__, FORMAT, design, inputs, batch, classes)
     folder.write(FILE, encode(kept, {"board": Stored(Board, lambda _: board, find_board)}))
+    (folder.path / BUILT_FILE).unlink(missing_ok=True)
     note_file("design", FILE)
 
 
-def read_design(folder: Path) -> KeptDesign:
+def read_design(folder: Path, *, as_built: bool = False) -> KeptDesign:
     """Return the design of the build in a folder.
+
+    Args:
+        as_built: the design in the bitstream, whatever weights have been loaded since.
 
     Raises:
         UserError: the file is missing or damaged, or another version of onnx-hw wrote it.
     """
-    path = folder / FILE
+    path = folder / (BUILT_FILE if as_built and (folder / BUILT_FILE).exists() else FILE)
     find = lru_cache(maxsize=1)(find_board)
     try:
         kept = decode(path, KeptDesign, {"board": Stored(Board, str, find)})

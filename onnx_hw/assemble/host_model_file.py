@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.assemble.elaborate import module_names
+from onnx_hw.assemble.load_map import load_map
 from onnx_hw.assemble.netlist import Netlist, bit_rate_of
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
@@ -22,13 +24,16 @@ from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.greeting import PROTOCOL
 from onnx_hw_link.host_model import DEFAULT_LINK, FILE, FORMAT
 from onnx_hw_link.host_operators import DOMAINS, FLOATS, INTEGERS, KNOWN, ROUNDING_MODES, Held
-from onnx_hw_link.link import Link
+from onnx_hw_link.link import Link, LoadArea
+
+WEIGHTS = "weights.bin"
+"""File of the bytes that are loaded into the memories of the chip."""
 
 
 def write_host_model(
     folder: BuildFolder, note_file: Callable[[str, str], None], design: Design, netlist: Netlist, batch: int
 ) -> None:
-    """Write the file, and note it in the report, where the chip has a link.
+    """Write the file, and note it in the report, where the chip has a link; and what can be loaded into the chip.
 
     Args:
         batch: number of frames in a sample of the model as written.
@@ -36,6 +41,9 @@ def write_host_model(
     if netlist.link is not None:
         folder.write(FILE, host_model(design, netlist.link, bit_rate_of(netlist), kind_of(netlist), batch))
         note_file("model", FILE)
+        if netlist.link.load is not None:
+            folder.write(WEIGHTS, load_map(design, module_names(design)).contents)
+            note_file("weights", WEIGHTS)
 
 
 def kind_of(netlist: Netlist) -> str:
@@ -77,6 +85,7 @@ def host_model(design: Design, link: Link, baud: int, kind: str = DEFAULT_LINK, 
         "baud": baud,
         **({"link": kind} if baud and kind != DEFAULT_LINK else {}),
         **({"batch": batch} if batch > 1 else {}),
+        **({} if link.load is None else {"load": _load(link.load)}),
         "input_buffer": link.input_buffer,
         "output_buffer": link.output_buffer,
         "inputs": [
@@ -96,6 +105,16 @@ def host_model(design: Design, link: Link, baud: int, kind: str = DEFAULT_LINK, 
         **_on_the_host(network),
     }
     return json.dumps(data, indent=None, separators=(",", ":")) + "\n"
+
+
+def _load(area: LoadArea) -> dict[str, Any]:
+    return {
+        "size": area.size,
+        "address_bits": area.address_bits,
+        "word_bytes": area.word_bytes,
+        "digest": area.digest.hex(),
+        "file": WEIGHTS,
+    }
 
 
 def _stream(port: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from onnx_hw.cli.option_groups import QUANTIZING, READING, SCHEDULING
 from onnx_hw.cli.parameter_types import Count, WordChoice
 from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.version import __version__
-from onnx_hw.runtime.options import SEEDS, BuildOptions
+from onnx_hw.runtime.options import SEEDS, BuildOptions, WeightStorage
 from onnx_hw.runtime.stage import Stage
 
 
@@ -29,6 +29,10 @@ from onnx_hw.runtime.stage import Stage
 @RANDOM_CALIBRATION
 @SCHEDULING
 @FOLDING
+@click.option(
+    "--weights", type=WordChoice([w.value for w in WeightStorage]), default=WeightStorage.FIXED.value, metavar="HOW",
+    help="fixed: in the bitstream; loadable: in memories that `onnx-hw update` fills anew.  [default: fixed]",
+)  # fmt: skip
 @click.option(
     "--stop-after", type=WordChoice([s.value for s in Stage]), default=Stage.UNPACK.value, metavar="STAGE",
     help=f"Last stage to run: {', '.join(Stage)}.",

@@ -19,6 +19,7 @@ from onnx_hw.cli.program import program
 from onnx_hw.cli.report import report
 from onnx_hw.cli.run import run
 from onnx_hw.cli.session import CliSession, CommandLine
+from onnx_hw.cli.update import update
 from onnx_hw.cli.verify import verify
 from onnx_hw.messages.errors import ExitCode
 from onnx_hw.messages.version import __version__
@@ -68,5 +69,5 @@ def ops(session: CliSession) -> None:
     session.terminal.data(operator_table())
 
 
-for command in (boards, build, cache, check, example, explore, infer, program, report, run, verify):
+for command in (boards, build, cache, check, example, explore, infer, program, report, run, update, verify):
     main.add_command(command)

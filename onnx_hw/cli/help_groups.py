@@ -14,7 +14,7 @@ COMMAND_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Begin": ("example", "check", "boards", "doctor"),
     "Build": ("build", "explore"),
     "Look": ("run", "report", "verify"),
-    "Board": ("program", "infer"),
+    "Board": ("program", "infer", "update"),
     "Tools": ("cache", "ops"),
 }
 """Commands by the heading below which they are listed."""
@@ -35,7 +35,7 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Samples": ("--inputs", "--calibration", "--resize", "--random-calibration", "--frames"),
     "Integers": ("--bits", "--precision", "--sqnr", "--accuracy-loss", "--output-kind"),
-    "Speed and size": ("--fps", "--latency", "--fastest", "--multipliers", "--clock", "--folding"),
+    "Speed and size": ("--fps", "--latency", "--fastest", "--multipliers", "--clock", "--folding", "--weights"),
     "Search": ("--seeds", "--stop-at", "--budget", "--everything"),
     "Proof": ("--engine", "--stalls", "--no-witness", "--no-gate-level", "--no-bitstream-check", "--waves"),
     "Port": ("--port", "--check", "--self-test", "--flash", "--dry-run"),
@@ -63,6 +63,10 @@ COMMAND_EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "infer": (
         "onnx-hw infer digits-icebreaker --self-test --port sim",
         "onnx-hw infer digits-icebreaker --check \\\n    --inputs digits/digits_test.npz",
+    ),
+    "update": (
+        "onnx-hw build digits/digits.onnx --board icebreaker \\\n    --weights loadable --out digits-loadable",
+        "onnx-hw update digits-loadable digits/digits.onnx",
     ),
     "cache": ("onnx-hw cache", "onnx-hw cache --prune 10G"),
     "ops": ("onnx-hw ops > operators.md",),

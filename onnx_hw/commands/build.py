@@ -101,6 +101,7 @@ def build(
     progress: Progress | None = None,
     *,
     toolchain: StageFunctions = STAGE_FUNCTIONS,
+    built: tuple[Network, str] | None = None,
     **choices: Any,
 ) -> Build:
     """Run the stages up to ``options.stop_after`` and write ``report.json``, also when a stage fails.
@@ -110,6 +111,7 @@ def build(
         choices: fields of ``BuildOptions`` and numbers of its ``ScheduleRequest`` that take the place of those of
             ``options``: ``multipliers=32, stop_after="route"``.
         toolchain: functions that simulate, synthesize, place and pack.
+        built: integer network of a build with loadable weights whose circuit this one must have, and its digest.
 
     Raises:
         UserError: anything the user can mend.
@@ -118,7 +120,7 @@ def build(
     if not isinstance(options, BuildOptions):
         options = BuildOptions(model=options)  # type: ignore[arg-type]  # may be a text
     options = clamp_stages(options.but(**choices))
-    work = BuildState(options, progress or Silent(), toolchain)
+    work = BuildState(options, progress or Silent(), toolchain, built)
     if not os.path.isfile(options.model):  # false also where the path is too long, or a loop of links
         read_onnx(options.model)  # says what is wrong
     for name in sections.tools_of(options.stages, work.board):

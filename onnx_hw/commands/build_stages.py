@@ -16,7 +16,8 @@ from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.assemble.design_file import write_design
 from onnx_hw.assemble.elaborate import NamedCircuit, bench_circuit
 from onnx_hw.assemble.host_model_file import write_host_model
-from onnx_hw.assemble.netlist import Netlist
+from onnx_hw.assemble.netlist import Netlist, require_way_to_load
+from onnx_hw.assemble.network_file import write_network
 from onnx_hw.assemble.self_test_file import write_self_test
 from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.commands import stage_messages
@@ -31,6 +32,7 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.ir.network import Network
+from onnx_hw.lower.declare_loadable import declare_like, declare_loadable, nodes_with_fixed_constants
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.messages.text import file_name
 from onnx_hw.onnx.graph.model import Model, Value
@@ -64,7 +66,7 @@ from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.runtime.background import beside
 from onnx_hw.runtime.blas_threads import one_blas_thread
 from onnx_hw.runtime.build_folder import BuildFolder, Made
-from onnx_hw.runtime.options import BuildOptions, SimulationEngine
+from onnx_hw.runtime.options import BuildOptions, SimulationEngine, WeightStorage
 from onnx_hw.runtime.progress import Progress
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.subprocess_call import in_own_process
@@ -102,7 +104,22 @@ class BuildState:
     routed: RouteResult
     packed: Made
 
-    def __init__(self, options: BuildOptions, progress: Progress, toolchain: StageFunctions = STAGE_FUNCTIONS) -> None:
+    def __init__(
+        self,
+        options: BuildOptions,
+        progress: Progress,
+        toolchain: StageFunctions = STAGE_FUNCTIONS,
+        built: tuple[Network, str] | None = None,
+    ) -> None:
+        """Begin a build.
+
+        Args:
+            built: integer network of a build with loadable weights whose circuit this one must have, and its digest.
+        """
+        self.built: Network | None = None
+        self.built_digest = ""
+        if built is not None:
+            self.built, self.built_digest = built
         self.options, self.board, self.toolchain = options, find_board(options.board), toolchain
         begun = Report(sections.empty_model(options.model), sections.describe_board(self.board))
         self.recorder = Recorder(progress, begun)
@@ -154,7 +171,7 @@ class BuildState:
         if made.widths is not None:
             self.folder.write("precision.toml", format_precision_file(made.widths.scheme))
             recorder.record_file("precision", "precision.toml")
-        self.network = made.network
+        self.network = self._declared(made.network)
         fact = stage_messages.quantization_fact(made, frame_count(data or {}), self.origin)
         recorder.status(fact)
         self.folder.write("network.txt", f"{self.network!r}\n")
@@ -179,6 +196,18 @@ class BuildState:
         recorder.set_links(reference_golden=proof_chain.reference_golden(compared.agreement))
         self._ask_onnxruntime(compared.frames)
         recorder.status(f"{fact}; {compared.agreement}")
+
+    def _declared(self, network: Network) -> Network:
+        """Return the network with loadable constants, where the options ask for them."""
+        if self.built is not None:
+            return declare_like(network, self.built)
+        if self.options.weights is WeightStorage.FIXED:
+            return network
+        require_way_to_load(self.board)
+        declared = declare_loadable(network)
+        self.warn(stage_messages.fixed_constants(nodes_with_fixed_constants(declared)))
+        write_network(self.folder, self.recorder.record_file, declared)
+        return declared
 
     def _ask_onnxruntime(self, frames: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Compare the model as it is read with the model as onnxruntime runs it, where that is installed."""
@@ -275,7 +304,9 @@ class BuildState:
         with beside(in_own_process, bench_circuit, self.design) if apart else nullcontext() as bench:
             self.netlist = flow.assemble(self.design)
             self.circuit = bench.result() if bench else None
-        self.recorder.record(digest=self.netlist.digest)
+        if self.built_digest and self.netlist.circuit_digest != self.built_digest:
+            raise stage_messages.another_circuit(self.built_digest, self.netlist.circuit_digest)
+        self.recorder.record(digest=self.netlist.circuit_digest)
         write_host_model(self.folder, self.recorder.record_file, self.design, self.netlist, self.batch)
         write_self_test(self.folder, self.recorder.record_file, self.design, self.netlist)
         self.recorder.status(str(self.netlist))

@@ -299,12 +299,15 @@ def opened_port(
     if options.port != SIMULATED:
         yield options.port, TIMEOUT
         return
+    from onnx_hw.assemble.design_file import read_design
     from onnx_hw.assemble.netlist import netlist_of
     from onnx_hw.commands.simulated_board import TIMEOUT as SIMULATED_TIMEOUT
     from onnx_hw.commands.simulated_board import require_same_chip, simulated_board, simulated_netlist
     from onnx_hw.runtime.build_folder import BuildFolder
 
     assert design is not None
+    if model.link.load is not None:  # the chip begins with the weights of its bitstream
+        design = read_design(options.folder, as_built=True).design
     folder, netlist = BuildFolder(options.folder), netlist_of(design)
     require_same_chip(model, netlist)
     simulated = (

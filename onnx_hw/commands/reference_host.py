@@ -20,7 +20,9 @@ class HostByReference(HostModel):
     @classmethod
     def with_(cls, model: HostModel, network: Network) -> HostByReference:
         """Return the same host model with the network that the build was made of."""
-        return cls(model.name, model.link, model.baud, model.inputs, model.outputs, model.data, network=network)
+        return cls(
+            model.name, model.link, model.baud, model.inputs, model.outputs, model.data, model.contents, network=network
+        )
 
     def head(self, values: dict[str, np.ndarray]) -> None:
         network = self.network

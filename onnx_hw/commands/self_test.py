@@ -41,7 +41,14 @@ def self_test(
         design, transport = kept_design(options, model), TRANSPORTS[model.link_kind](model.baud)
         with (
             opened_port(options, model, design, progress) as (name, timeout),
-            Chip(name, baud=model.baud, digest=model.link.digest, timeout=timeout, transport=transport) as chip,
+            Chip(
+                name,
+                baud=model.baud,
+                digest=model.link.digest,
+                timeout=timeout,
+                transport=transport,
+                contents=model.contents,
+            ) as chip,
         ):
             result = run_self_test(chip, frames)
     except LinkError as error:

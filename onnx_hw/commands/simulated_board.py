@@ -43,7 +43,7 @@ TIMEOUT = 120.0
 def simulated_board(
     design: Design, model: HostModel, folder: BuildFolder, progress: Progress, netlist: Netlist | None = None
 ) -> Iterator[str]:
-    """Yield the name of the port. The chip has the digest of its netlist, whatever ``model`` says.
+    """Yield the name of the port. The chip has the digests of its netlist, whatever ``model`` says.
 
     Args:
         netlist: of the chip; None to make it.
@@ -58,7 +58,7 @@ def simulated_board(
         running.fact = "compiling"
         made = (netlist or netlist_of(design)).link
         assert made is not None, "the model has a link"
-        rtlil = to_linked_chip(design, replace(model.link, digest=made.digest), link, clock_mhz)
+        rtlil = to_linked_chip(design, replace(model.link, digest=made.digest, load=made.load), link, clock_mhz)
         with link.simulated_port(rtlil, clock_mhz, folder.path / "simulation") as port:
             running.fact = f"the whole chip, bit by bit, at {port.path}"
             yield port.path

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from onnx_hw.implement.route import RouteResult
 from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import NetworkNode
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.text import short
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import count_dynamic_scales
@@ -22,6 +23,9 @@ from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 Warned = tuple[str, str]
 """Message and hint of a warning."""
+
+MAX_NAMED = 5
+"""Greatest number of operators that a warning names."""
 
 NO_WAVES: Warned = ("no waveform was written", "it takes a C++ compiler and Verilator: `onnx-hw doctor`")
 
@@ -64,6 +68,27 @@ def goal_without_samples(model: Model) -> UserError:
         where="--calibration",
         hint="give samples like the data with --calibration, or the widths with --bits",
         stage="quantize",
+    )
+
+
+def fixed_constants(nodes: list[NetworkNode]) -> Iterator[Warned]:
+    """Yield the warning that some constants cannot be loaded, if there are any."""
+    if nodes:
+        names = ", ".join(short(node.origin[0] if node.origin else node.name) for node in nodes[:MAX_NAMED])
+        rest = f" and {len(nodes) - MAX_NAMED:,} more" if len(nodes) > MAX_NAMED else ""
+        yield (
+            f"constants that follow from scales stay fixed in {len(nodes):,} operators: {names}{rest}",
+            "a retrained model must give them the same constants; `onnx-hw update` says where it does not",
+        )
+
+
+def another_circuit(built: str, made: str) -> UserError:
+    """Return the error of an update whose circuit is not that of the build; the digests of both tell them apart."""
+    return user_error(
+        "another-circuit",
+        f"the model must have the circuit that was built, {built[:16]}; with its own constants it has {made[:16]}",
+        hint="build this model: `onnx-hw build MODEL --weights loadable`",
+        stage="assemble",
     )
 
 

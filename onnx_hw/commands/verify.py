@@ -148,7 +148,7 @@ def _another(folder: BuildFolder) -> UserError:
 def _digest(design: Design) -> str:
     from onnx_hw.assemble.netlist import netlist_of
 
-    return netlist_of(design).digest
+    return netlist_of(design).circuit_digest
 
 
 def _proven(

@@ -23,6 +23,7 @@ VALUES = {
     "latency_us": "--latency",
     "fastest": "--fastest",
     "clock_mhz": "--clock",
+    "weights": "--weights",
     "stop_after": "--stop-after",
     "seed": "--seed",
     "store": "--store",

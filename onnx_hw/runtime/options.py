@@ -90,6 +90,13 @@ class OutputKind(StrEnum):
     INT8 = "int8"  # with the bits of other data
 
 
+class WeightStorage(StrEnum):
+    """Storage of weights and of the constants that depend on them."""
+
+    FIXED = "fixed"  # in the bitstream
+    LOADABLE = "loadable"  # in memories that `onnx-hw update` fills anew
+
+
 MOST_DB = 90.0
 """Largest signal-to-noise ratio in dB that integers of 16 bits may reach; float32 itself has about 140."""
 
@@ -171,6 +178,7 @@ class BuildOptions(ModelOptions):
         store: folder for results that other builds may use, too; None for the user's.
         waves: whether the circuit's first cycles are written as a waveform.
         random_calibration: whether a float model without samples is built with scales from random numbers.
+        weights: whether the weights of a retrained model can be loaded into the circuit.
     """
 
     out: Path | None = None
@@ -182,10 +190,15 @@ class BuildOptions(ModelOptions):
     store: Path | None = None
     waves: bool = False
     random_calibration: bool = False
+    weights: WeightStorage = WeightStorage.FIXED
 
     def __post_init__(self) -> None:
         """Raise ``UserError`` for a seed out of range, an unknown stage, and options that do not go together."""
-        _take_texts(self, ("model", "out", "inputs", "calibration", "folding", "store"), {"stop_after": Stage})
+        _take_texts(
+            self,
+            ("model", "out", "inputs", "calibration", "folding", "store"),
+            {"stop_after": Stage, "weights": WeightStorage},
+        )
         object.__setattr__(self, "resize", resize_of(self.resize))
         if not SEEDS[0] <= self.seed <= SEEDS[1]:
             message = f"the seed must be within {SEEDS[0]} .. {SEEDS[1]:,}, not {self.seed}"

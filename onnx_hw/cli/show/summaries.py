@@ -1,4 +1,4 @@
-"""Summaries of ``onnx-hw verify`` and ``onnx-hw infer`` on the terminal."""
+"""Summaries of ``onnx-hw verify``, ``onnx-hw infer`` and ``onnx-hw update`` on the terminal."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from onnx_hw.report.fact import Fact
 if TYPE_CHECKING:
     from onnx_hw.commands.infer import InferResult, Tried
     from onnx_hw.commands.self_test import BoardVerdict
+    from onnx_hw.commands.update import UpdateResult
     from onnx_hw.commands.verify import VerifyResult
     from onnx_hw.timing.link_times import LinkTimesCheck
     from onnx_hw_link.session import Faults
@@ -40,6 +41,25 @@ def verify_summary(result: VerifyResult) -> Group:
         golden, circuit = result.golden_right / result.labelled, result.circuit_right / result.labelled
         shares = f"golden {golden:.2%}, circuit {circuit:.2%} of {result.labelled:,} samples"
         facts.append(Fact("accuracy", Text(shares)))
+    return Group(*facts)
+
+
+def update_summary(result: UpdateResult) -> Group:
+    """Return what was proven of new weights, and where they are."""
+    report = result.report
+    proven = "" if report.simulation is None else f"; {report.simulation.frames:,} frames simulated, 0 wrong"
+    facts = [
+        Fact(
+            "weights",
+            Text(f"{result.weight_bytes:,} bytes of {report.model.name}, in the circuit of the build{proven}"),
+        )
+    ]
+    if not result.port:
+        facts.append(Fact("board", Text(f"`onnx-hw infer {result.folder}` sends them before the first frame")))
+    elif result.sent_bytes:
+        facts.append(Fact("board", Text(f"sent to {result.port} in {result.seconds:.2g} s")))
+    else:
+        facts.append(Fact("board", Text(f"the chip at {result.port} has them already")))
     return Group(*facts)
 
 
