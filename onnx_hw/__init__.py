@@ -23,10 +23,11 @@ if TYPE_CHECKING:  # for editors and type checkers; ``__getattr__`` does the sam
     from onnx_hw.api.infer import infer as infer
     from onnx_hw.api.quantize import quantize as quantize
     from onnx_hw.api.quantized_model import QuantizedModel as QuantizedModel
+    from onnx_hw.api.update import update as update
     from onnx_hw.commands.build import Build as Build
     from onnx_hw.messages.errors import UserError as UserError
 
-__all__ = ["Build", "QuantizedModel", "UserError", "__version__", "build", "flow", "infer", "quantize"]
+__all__ = ["Build", "QuantizedModel", "UserError", "__version__", "build", "flow", "infer", "quantize", "update"]
 
 _HOMES = {
     "Build": "onnx_hw.commands.build",
@@ -35,6 +36,7 @@ _HOMES = {
     "build": "onnx_hw.api.build",
     "infer": "onnx_hw.api.infer",
     "quantize": "onnx_hw.api.quantize",
+    "update": "onnx_hw.api.update",
 }
 """Modules of the names that are imported when they are used."""
 

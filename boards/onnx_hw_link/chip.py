@@ -19,7 +19,9 @@ from onnx_hw_link.transport import SerialTransport, Transport
 
 __all__ = ["Chip"]
 
-_GREETINGS = 3  # greetings that are sent before we give up, where no answer comes that is hit on its way
+_GREETINGS = 3  # greetings that are sent before we give up, where nothing comes
+_MOST_GREETINGS = 12  # greetings, where answers come that are hit on their way
+_SHORTEST_ANSWER = 32  # bytes that no answer to a greeting is shorter than
 _WINDOW = 20  # bytes on their way may take up to 20 times the time of a greeting and its answer
 _LOOK = 0.005  # seconds between two looks at the port where nothing comes
 _NOT_READY = {
@@ -173,16 +175,20 @@ class Chip:
         """Begin a session; raise ``LinkError`` where none begins."""
         heard, number = 0, random.randrange(256)
         end = time.monotonic() + self.timeout
-        while (begun := time.monotonic()) < end:
+        for _ in range(_MOST_GREETINGS):
+            begun = time.monotonic()
+            if begun >= end:
+                break
             number = (number + 1) % 256
-            came, broken = bytearray(), False
+            came, before, broken = bytearray(), heard, False
             self._write(hello(number))
             while time.monotonic() < min(end, begun + self.timeout / _GREETINGS) and not broken:
                 data = self._read(_LOOK)
                 heard += len(data)
                 came += data
                 for packet in packets_of(came):
-                    broken |= packet is None  # perhaps the answer: ask again at once
+                    # perhaps the answer: ask again at once
+                    broken |= packet is None and heard - before > _SHORTEST_ANSWER
                     if packet and packet[0] == FromChip.HELLO and len(packet) > 4 and packet[2] == number:
                         took = time.monotonic() - begun
                         retry = min(max(0.1, _WINDOW * took), self.timeout / 4)

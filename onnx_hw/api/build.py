@@ -166,7 +166,7 @@ def build(
         waves=waves,
         random_calibration=random_calibration,
     )
-    with _material(clamp_stages(options), source, inputs=inputs, calibration=calibration) as options:
+    with material(clamp_stages(options), source, inputs=inputs, calibration=calibration) as options:
         built = build_in_folder(options, receiver(progress, options.stages))
     if built.exit_code is ExitCode.DOES_NOT_FIT:
         raise _missed(built)
@@ -174,7 +174,7 @@ def build(
 
 
 @contextmanager
-def _material(options: BuildOptions, source: ModelSource, **samples: GivenSamples | None) -> Iterator[BuildOptions]:
+def material(options: BuildOptions, source: ModelSource, **samples: GivenSamples | None) -> Iterator[BuildOptions]:
     """Give the options of a build whose model and samples are files; those in memory are written into its folder.
 
     A model or samples that are refused leave no new folder. ``samples`` are by the name of their option.

@@ -54,6 +54,7 @@ def module_names(design: Design) -> dict[str, str]:
 
 def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, CircuitNames]:
     """Return the circuit of a design, and the names of its parts."""
+    from onnx_hw_rtl.parts.constant_memory import LoadPlace
     from onnx_hw_rtl.streams.assembly import Assembly, Wire
 
     verify_design(design)
@@ -76,8 +77,12 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Circuit
         Wire(edges[edge.tensor], *((end and (modules[end[0]], end[1])) for end in (edge.producer, edge.consumer)))
         for edge in design.edges()
     ]
+    places = {
+        core: {region.memory: LoadPlace(region.base, region.stride) for region in regions}
+        for core, regions in loads.by_core().items()
+    }
     bits = (loads.area.address_bits, 8 * loads.area.word_bytes) if loads.regions else (0, 0)
-    return Assembly(cores, wires, probes=probes, loads=loads.places(), load_bits=bits), CircuitNames(edges, engines)
+    return Assembly(cores, wires, probes=probes, loads=places, load_bits=bits), CircuitNames(edges, engines)
 
 
 def to_rtlil(top: Component, platform: object = None) -> str:

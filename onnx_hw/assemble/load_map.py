@@ -11,16 +11,12 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.rom_contents import LOADED_BITS, RomImage
 from onnx_hw_link.link import LOAD_UNIT, LOADED_DIGEST, MOST_PAYLOAD, LoadArea
-
-if TYPE_CHECKING:
-    from onnx_hw_rtl.parts.constant_memory import LoadPlace
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +79,12 @@ class LoadMap:
         """Digest of the contents."""
         return hashlib.sha256(self.contents).digest()[:LOADED_DIGEST]
 
-    def places(self) -> Mapping[str, Mapping[str, LoadPlace]]:
-        """Return the place of every memory, by core and by name within it."""
-        from onnx_hw_rtl.parts.constant_memory import LoadPlace
-
-        places: dict[str, dict[str, LoadPlace]] = defaultdict(dict)
+    def by_core(self) -> Mapping[str, list[LoadedRegion]]:
+        """Return the regions of every core."""
+        found: dict[str, list[LoadedRegion]] = defaultdict(list)
         for region in self.regions:
-            places[region.core][region.memory] = LoadPlace(region.base, region.stride)
-        return places
+            found[region.core].append(region)
+        return found
 
 
 def load_map(design: Design, modules: Mapping[str, str]) -> LoadMap:

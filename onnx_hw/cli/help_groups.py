@@ -64,10 +64,7 @@ COMMAND_EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "onnx-hw infer digits-icebreaker --self-test --port sim",
         "onnx-hw infer digits-icebreaker --check \\\n    --inputs digits/digits_test.npz",
     ),
-    "update": (
-        "onnx-hw build digits/digits.onnx --board icebreaker \\\n    --weights loadable --out digits-loadable",
-        "onnx-hw update digits-loadable digits/digits.onnx",
-    ),
+    "update": ("onnx-hw update digits-icebreaker digits/digits.onnx",),
     "cache": ("onnx-hw cache", "onnx-hw cache --prune 10G"),
     "ops": ("onnx-hw ops > operators.md",),
 }

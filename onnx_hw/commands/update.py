@@ -102,6 +102,18 @@ def update(options: UpdateOptions, progress: Progress | None = None) -> UpdateRe
         UserError: the model has another circuit, or the board does not answer; with exit code 4, something differs.
         ToolMissing, ToolFailed: what the simulation needs.
     """
+    progress = progress or Silent()
+    result = prove_update(options.folder, build_options(options), progress)
+    return result if options.port is None else send_update(result, options.port, options.engine, progress)
+
+
+def prove_update(into: Path, asked: BuildOptions, progress: Progress) -> UpdateResult:
+    """Prove new weights in the circuit of a build, and keep them in its folder; raise as ``update``.
+
+    Args:
+        into: folder of the build.
+        asked: what ``build_options`` returns.
+    """
     from onnx_hw.assemble.design_file import BUILT_FILE
     from onnx_hw.assemble.design_file import FILE as DESIGN
     from onnx_hw.assemble.host_model_file import WEIGHTS
@@ -111,35 +123,34 @@ def update(options: UpdateOptions, progress: Progress | None = None) -> UpdateRe
     from onnx_hw_link.host_model import FILE as HOST_MODEL
     from onnx_hw_link.self_test import FILE as SELF_TEST
 
-    progress = progress or Silent()
-    asked, report = build_options(options), read_report(options.folder)
-    made = build(asked, progress, built=(read_network(options.folder), report.digest))
-    with opened(options.folder) as folder:
+    made = build(asked, progress, built=(read_network(into), read_report(into).digest))
+    with opened(into) as folder:
         if not (folder.path / BUILT_FILE).exists():
             shutil.copyfile(folder.path / DESIGN, folder.path / BUILT_FILE)
         for name in (DESIGN, WEIGHTS, SELF_TEST, HOST_MODEL):
             if (made.folder / name).exists():
                 folder.write(name, (made.folder / name).read_bytes())
         size = (folder.path / WEIGHTS).stat().st_size
-    result = UpdateResult(options.folder, made.report, size)
-    return result if options.port is None else _sent(options, result, progress)
+    return UpdateResult(into, made.report, size)
 
 
-def _sent(options: UpdateOptions, result: UpdateResult, progress: Progress) -> UpdateResult:
-    """Send the weights to the board."""
+def send_update(result: UpdateResult, port: str, engine: SimulationEngine | None, progress: Progress) -> UpdateResult:
+    """Send the weights in the folder of a build to its board; raise as ``update``.
+
+    Args:
+        port: see ``UpdateOptions``.
+        engine: simulator of the port ``sim``.
+    """
     from onnx_hw.assemble.design_file import read_design
 
-    assert options.port is not None
-    at = InferOptions(folder=options.folder, inputs=None, port=options.port, engine=options.engine)
+    at = InferOptions(folder=result.folder, inputs=None, port=port, engine=engine)
     try:
-        model = read_host(options.folder)
-        design = read_design(options.folder).design if options.port == SIMULATED else None
-        begun = time.monotonic()
-        with (
-            opened_port(at, model, design, progress) as (port, timeout),
-            Device.of(model, port, timeout=timeout) as device,
-        ):
-            seconds = time.monotonic() - begun
-            return replace(result, port=device.chip.port, sent_bytes=device.chip.loaded_bytes, seconds=seconds)
+        model = read_host(result.folder)
+        design = read_design(result.folder).design if port == SIMULATED else None
+        with opened_port(at, model, design, progress) as (name, timeout):
+            begun = time.monotonic()
+            with Device.of(model, name, timeout=timeout) as device:
+                seconds, sent = time.monotonic() - begun, device.chip.loaded_bytes
+            return replace(result, port=port, sent_bytes=sent, seconds=seconds)
     except LinkError as error:
-        raise link_failure(error, options.port) from error
+        raise link_failure(error, port) from error

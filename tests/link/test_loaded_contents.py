@@ -17,7 +17,7 @@ from onnx_hw_link.greeting import ChipStatus, Greeting
 from onnx_hw_link.link import FromChip, FromHost, Link, LoadArea
 from onnx_hw_link.packets import to_wire
 from onnx_hw_link.session import Session, hello, packets_of
-from onnx_hw_rtl.link.loader import Loader
+from onnx_hw_rtl.link.loader import ContentsLoader
 from onnx_hw_rtl.parts.constant_memory import LoadedMemory
 from onnx_hw_rtl.shells.shell import Shell
 from onnx_hw_rtl.shells.uart_shell import UartShell
@@ -173,7 +173,7 @@ def test_noise_without_end_stays_behind_the_contents(bench: Bench) -> None:
 def test_a_broken_loader_is_noticed(bench: Bench, broken: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each of them makes the test of all words fail, so it can."""
     words = drawn_words(SHAPES, 6)
-    original, keep = LoadedMemory.__init__, Loader._keep_digest
+    original, keep = LoadedMemory.__init__, ContentsLoader._keep_digest
 
     def misplaced(self, width, its_words, bus, place):  # type: ignore[no-untyped-def]
         change = {"base": place.base ^ 64} if broken == "address" else {}
@@ -184,7 +184,7 @@ def test_a_broken_loader_is_noticed(bench: Bench, broken: str, monkeypatch: pyte
     if broken in ("address", "stride"):
         monkeypatch.setattr(LoadedMemory, "__init__", misplaced)
     elif broken == "digest":
-        monkeypatch.setattr(Loader, "_keep_digest", lambda self, m: keep(_of_area(self), m))
+        monkeypatch.setattr(ContentsLoader, "_keep_digest", lambda self, m: keep(_of_area(self), m))
     else:
         monkeypatch.setattr(Session, "load", lambda self, data, digest: self._loads.append((FromHost.COMMIT, digest)))
     changed = Bench(SHAPES, tmp_path)
@@ -196,7 +196,7 @@ def test_a_broken_loader_is_noticed(bench: Bench, broken: str, monkeypatch: pyte
         changed.read(chip, words)
 
 
-def _of_area(loader: Loader) -> Loader:
+def _of_area(loader: ContentsLoader) -> ContentsLoader:
     """Return a loader whose digest is in another place."""
     area = loader.area
     loader.area = LoadArea(area.size - 16, area.address_bits, area.word_bytes, area.digest)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onnx_hw.messages.errors import user_error
 from onnx_hw.report.build_command import build_command
 from onnx_hw.report.build_request import flat
-from onnx_hw.runtime.options import BuildOptions, OutputKind, QuantizeOptions, ReadOptions, Resize
+from onnx_hw.runtime.options import BuildOptions, OutputKind, QuantizeOptions, ReadOptions, Resize, WeightStorage
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 from support.cli_runner import Instead, call
@@ -67,6 +67,7 @@ OPTIONS = st.builds(
     seed=st.integers(1, 99),
     store=optional(PATHS),
     waves=st.booleans(),
+    weights=st.sampled_from(WeightStorage),
     reading=READING,
     quantizing=QUANTIZING,
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
+
+import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.demand.blocks import (
@@ -22,16 +24,67 @@ from onnx_hw.ops.demand.blocks import (
     weights,
 )
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand, product_demand
+from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Memory, Multiplexer, Register, Shared
 
-if TYPE_CHECKING:
-    from onnx_hw.ops.matmul import MatMul, MatMulFolding
+
+class ProductFolding(Protocol):
+    """Folding of a matrix product, as far as its demand depends on it."""
+
+    @property
+    def in_lanes(self) -> int: ...
+
+    @property
+    def out_lanes(self) -> int: ...
+
+    @property
+    def pixels(self) -> int: ...
+
+    @property
+    def in_logic(self) -> bool: ...
+
+
+class MatrixProduct(Protocol):
+    """Matrix product, as far as its demand depends on it: a ``MatMul``."""
+
+    @property
+    def operand(self) -> Tensor: ...
+
+    @property
+    def loaded(self) -> Int | None: ...
+
+    @property
+    def weight_type(self) -> Int: ...
+
+    @property
+    def constants(self) -> np.ndarray: ...
+
+    @property
+    def has_dynamic_weights(self) -> bool: ...
+
+    def results(self) -> tuple[Tensor, ...]: ...
+
+    def turns(self, folding: Any) -> tuple[int, int]: ...
+
+    def latency(self, folding: Any) -> int: ...
+
+    def tiles(self, folding: Any) -> int: ...
+
+    def held(self, folding: Any) -> bool: ...
+
+    def stored_groups(self, folding: Any) -> int: ...
+
+    def weight_words(self, folding: Any) -> Order: ...
+
+    def lanes(self, folding: Any) -> int: ...
+
 
 RESULTS_PER_VECTOR_COPY = 4
 """Results that take their vector from the same copy of it."""
 
 
-def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
+def matmul_demand(operator: MatrixProduct, folding: ProductFolding) -> Demand:
     """Return the demand of the whole core."""
     groups, beats = operator.turns(folding)
     results, latency = folding.out_lanes * folding.pixels, operator.latency(folding)
@@ -69,7 +122,7 @@ def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
     return demand + results * dot_demand(operand, weight, operator.results()[0].dtype, folding.in_lanes)
 
 
-def products_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
+def products_demand(operator: MatrixProduct, folding: ProductFolding) -> Demand:
     """Return the demand of products of unknown numbers."""
     one = product_demand(operator.operand.dtype, operator.weight_type, in_logic=folding.in_logic)
     return operator.lanes(folding) * one

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from onnx_hw_link.link import Link, LoadArea
 from onnx_hw_rtl.link.cobs import CobsDecoder, CobsEncoder
-from onnx_hw_rtl.link.loader import Loader
+from onnx_hw_rtl.link.loader import ContentsLoader
 from onnx_hw_rtl.link.receiver import LinkReceiver
 from onnx_hw_rtl.link.sender import LinkSender
 from onnx_hw_rtl.link.timestamps import FrameTimestamps
@@ -103,7 +103,7 @@ class LinkEnd(Component):
         self, m: Module, area: LoadArea, receiver: LinkReceiver, sender: LinkSender, decoder: CobsDecoder
     ) -> None:
         """Add the loader between the receiver and the bus."""
-        m.submodules.loader = loader = Loader(area)
+        m.submodules.loader = loader = ContentsLoader(area)
         m.d.comb += [
             loader.byte.eq(decoder.o_byte),
             loader.strobe.eq(receiver.load),

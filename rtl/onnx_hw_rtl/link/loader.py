@@ -1,4 +1,4 @@
-"""Loader of memories: bytes of packets that carry contents go to the bus of all memories that can be loaded.
+"""ContentsLoader of memories: bytes of packets that carry contents go to the bus of all memories that can be loaded.
 
 The first packet, a ``LOAD`` without bytes, begins: a packet whose type is damaged on the wire cannot change a memory
 before. The bytes come in the order of their addresses. They are written as they come, before the CRC of their packet
@@ -14,12 +14,12 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.link import LOADED_DIGEST, LoadArea
 
-__all__ = ["Loader"]
+__all__ = ["ContentsLoader"]
 
 _CRC_BYTES = 2
 
 
-class Loader(Component):
+class ContentsLoader(Component):
     """Writer of the bytes of packets into memories.
 
     Ports:
