@@ -13,6 +13,7 @@ from onnx_hw.ir.target import DesignTarget
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import short
 from onnx_hw.ops.operator import Resources
+from onnx_hw.ops.stream_order import Order
 from onnx_hw.schedule.budget import RESOURCES, Budget, amount
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.search_folding import least_interval
@@ -71,6 +72,13 @@ class Needs:
     def sum_of(cls, nodes: Mapping[str, Resources]) -> Needs:
         """Return what nodes take together, by their names."""
         return cls(sum(nodes.values(), Resources()), {short(name): some for name, some in nodes.items()})
+
+    @classmethod
+    def narrowest_streams(cls, network: Network) -> Needs:
+        """Return the pins of the streams at the ends of a network with an element a beat: no design takes fewer."""
+        ends = {**network.entries, **{end.tensor: network.tensors[end.tensor] for end in network.outputs}}
+        parts = {f"the stream {short(name)}": Resources(pins=pins_of(Order(end, 1))) for name, end in ends.items()}
+        return cls(sum(parts.values(), Resources()), parts)
 
     def largest(self, field: str) -> str:
         """Say which parts take most of a resource: ``block RAMs: `conv1` 32, `conv2` 16``."""

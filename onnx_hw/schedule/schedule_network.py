@@ -15,6 +15,7 @@ from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.invariants import refuse
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.fork import Fork
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.budget import Budget
@@ -233,8 +234,14 @@ class Designs:
 
     def far_beyond(self, room: Budget, cost: Cost) -> Needs | None:
         """Return what every design takes at least, if that is surely more than there is, lanes aside."""
+        streams = Needs.narrowest_streams(self._network)
+        if room.pins is not None and streams.whole.pins > room.pins:
+            return streams
         least = far_too_much(self._offers_at(cost), without_lanes(room))
-        return None if least is None else Needs.sum_of({name: as_resources(used) for name, used in least.items()})
+        if least is None:
+            return None
+        names = {node.name: node.inputs[0] for node in self._network.nodes if isinstance(node.operator, Fork)}
+        return Needs.sum_of({names.get(name, name): as_resources(used) for name, used in least.items()})
 
     def cheapest(self, interval: int | None, pins: int | None, cost: Cost) -> dict[str, Folding] | None:
         """Return the cheapest folding of this interval (None for the longest one), or of a shorter one where neighbours

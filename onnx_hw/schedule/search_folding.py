@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -131,7 +131,8 @@ def far_too_much(offers: Offers, budget: Budget) -> dict[str, np.ndarray] | None
     Nodes with products are asked first. In large networks their weights alone mostly are too much, and the arithmetic
     of the others, which takes long to choose, need not be known.
     """
-    longest, allowed = longest_interval(offers.network), allowed_by(budget.times(MAX_GAIN_BY_DIVISION))
+    longest = longest_interval(offers.network)
+    allowed = allowed_by(replace(budget.times(MAX_GAIN_BY_DIVISION), pins=budget.pins))  # no pins are gained
     for products_only in (True, False):
         least = offers.least_of_each(longest, products_only=products_only)
         if (sum(least.values(), NOTHING) > allowed).any():

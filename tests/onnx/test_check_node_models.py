@@ -17,9 +17,6 @@ from onnx_hw.runtime.options import BuildOptions
 from support.backend_cases import node_cases
 
 LONGEST = 5.0  # seconds of this process
-LONGER = {"test_linear_attention": 40.0}
-"""Seconds for the cases whose names begin so, some hundred nodes with a matrix of states in each step: up to eleven
-where the slowest design does not fit and others are tried, and more where other processes use the same cores."""
 ABOUT_DATA = ("feed-", "samples-", "calibration-")
 
 
@@ -37,8 +34,7 @@ def survive(folder: Path, cases: Sequence) -> int:
             told = [problem for problem in problems if problem.code.startswith(ABOUT_DATA)]
             assert not told, (case.name, told)
             built += refusal is None
-        longest = next((seconds for name, seconds in LONGER.items() if case.name.startswith(name)), LONGEST)
-        assert time.process_time() - started < longest, case.name
+        assert time.process_time() - started < LONGEST, case.name
     return built
 
 

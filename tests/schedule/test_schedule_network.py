@@ -28,7 +28,7 @@ from onnx_hw.schedule.explain_no_fit import OtherTarget, spelled
 from onnx_hw.schedule.folding_for_interval import fold_for, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.min_cycles import longest_interval
-from onnx_hw.schedule.schedule_network import interval_of, schedule_network
+from onnx_hw.schedule.schedule_network import Designs, has_slow_design, interval_of, schedule_network
 from onnx_hw.schedule.search_folding import cheapest_folding, least_interval
 from onnx_hw_boards.pins import PadStream
 from support.fixture_paths import model
@@ -272,8 +272,16 @@ def test_streams_of_the_outside_are_no_wider_than_the_pins() -> None:
         assert folding.in_lanes * 8 + 2 + folding.out_lanes * bits + 2 == design.resources().pins <= pins
     with pytest.raises(UserError) as caught:
         schedule_network(network, replace(AMPLE, pins=8 + 2 + bits + 1), target=ecp5_at(CLOCK))
-    assert f"even the slowest design needs {bits + 12} pins of {bits + 11}\n" in str(caught.value)
+    assert f"even the slowest design needs at least {bits + 12} pins of {bits + 11}\n" in str(caught.value)
     assert f"most pins: the stream `dense.o` {bits + 2}, the stream `x` 10" in str(caught.value)
+
+
+def test_too_few_pins_are_seen_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No folding is asked for where the narrowest streams have too many pins."""
+    monkeypatch.setattr(Designs, "_offers_at", lambda *_: pytest.fail("a folding was asked for"))
+    with pytest.raises(UserError, match="needs at least 29 pins of 28"):
+        schedule_network(wide_product(), replace(AMPLE, pins=28), target=ecp5_at(CLOCK))
+    assert not has_slow_design(wide_product(), replace(AMPLE, pins=28), target=ecp5_at(CLOCK))
 
 
 def test_pins_are_no_reason_to_be_slow() -> None:
