@@ -20,7 +20,7 @@ from onnx_hw_link.transport import SerialTransport, Transport
 __all__ = ["Chip"]
 
 _GREETINGS = 3  # greetings that are sent before we give up, where nothing comes
-_MOST_GREETINGS = 12  # greetings, where answers come that are hit on their way
+_MOST_GREETINGS = 100  # greetings, where answers come that are hit on their way
 _SHORTEST_ANSWER = 32  # bytes that no answer to a greeting is shorter than
 _WINDOW = 20  # bytes on their way may take up to 20 times the time of a greeting and its answer
 _LOOK = 0.005  # seconds between two looks at the port where nothing comes

@@ -5,7 +5,7 @@ docs/link.md is the protocol. Nothing here needs more than Python; the circuit i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from math import gcd
 
@@ -213,7 +213,7 @@ class Link:
 
     @property
     def greeting(self) -> Greeting:
-        """Description that the chip gives of itself; the digest of what is loaded comes from a memory instead."""
+        """Description that the chip gives of itself after its configuration."""
         return Greeting(
             self.digest,
             self.input_bytes,
@@ -222,5 +222,11 @@ class Link:
             self.input_buffer,
             self.result_bytes,
             load_bytes=self.load.size if self.load else 0,
-            loaded=bytes(LOADED_DIGEST) if self.load else b"",
+            loaded=self.load.digest if self.load else b"",
         )
+
+    @property
+    def stored_greeting(self) -> bytes:
+        """Bytes of the greeting as the circuit has them: those of the digest of what is loaded come from a memory."""
+        greeting = self.greeting
+        return (replace(greeting, loaded=bytes(LOADED_DIGEST)) if self.load else greeting).to_bytes()

@@ -165,7 +165,8 @@ class BuildState:
         if self.origin is ScaleOrigin.ASSUMED:
             ranges = assume_ranges
         with suggest_cut(self.model):
-            made = quantize_model(prepared, ranges, scheme)
+            widths = DEFAULT if self.built is not None and scheme is None and not prepared.brings else scheme
+            made = quantize_model(prepared, ranges, widths)
         calibrated = self.options.calibration is not None or self.options.random_calibration
         self.warn(stage_messages.quantization_warnings(self.model, made, scheme, calibrated=calibrated))
         if made.widths is not None:

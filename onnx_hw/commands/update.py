@@ -81,9 +81,14 @@ def build_options(options: UpdateOptions) -> BuildOptions:
             hint="build it with --weights loadable, and load its bitstream once",
             stage="arguments",
         )
+    precision = options.folder / "precision.toml"
+    quantizing = replace(asked.quantizing, sqnr=None, accuracy_loss=None)
+    if precision.exists():  # the widths of the circuit, whatever this model would choose
+        quantizing = replace(quantizing, precision=precision)
     return replace(
         asked,
         model=options.model,
+        quantizing=quantizing,
         calibration=options.calibration or asked.calibration,
         inputs=options.inputs,
         resize=options.resize or asked.resize,

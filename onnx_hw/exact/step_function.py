@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -62,6 +62,14 @@ class Steps:
         if not real.size:
             return self.first, self.first
         return int(real.min()) - 1, int(real.max())
+
+    def over(self, first: int, last: int) -> Steps:
+        """Return the function for more arguments, which keep the value of the nearest of those before."""
+        if self.first <= first and last <= self.last:
+            return self
+        first, last = min(first, self.first), max(last, self.last)
+        thresholds = np.where(self.reached, self.thresholds, last + 1)
+        return replace(self, first=first, last=last, thresholds=np.where(self.missed, thresholds, first))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Return the int64 values of integers (..., channels); any shape, when one function serves all channels."""

@@ -21,7 +21,7 @@ from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.normalize import Normalize
 from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.requantize import Monotone, NotInForm
+from onnx_hw.ops.requantize import Monotone, NotInForm, Staircase
 from onnx_hw.ops.softmax import Softmax
 from onnx_hw.ops.tensor import Tensor
 
@@ -120,6 +120,8 @@ def _with_operands(operator: Operator[Any], operands: list[Tensor | None]) -> Op
     """
     known = dict(zip(map(id, operator.operands()), operands, strict=True))
     changed: dict[str, Any] = {}
+    if isinstance(operator, Staircase) and operands[0] is not None:
+        changed["function"] = operator.function.over(*operands[0].range)
     for each in fields(operator):  # type: ignore[arg-type]  # all operators are dataclasses
         value = getattr(operator, each.name)
         if isinstance(value, Tensor) and (new := known.get(id(value))) not in (None, value):

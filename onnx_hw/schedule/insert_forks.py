@@ -8,6 +8,9 @@ from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.ops.fork import Fork
 
+FORK_NAME = "fork "
+"""First letters of the name of a fork, before that of its tensor."""
+
 
 def insert_forks(network: Network) -> Network:
     """Insert forks: streams are consumed once; a tensor read twice, or read and also an output of the network, is
@@ -26,7 +29,7 @@ def insert_forks(network: Network) -> Network:
         if count < 2:
             return
         copies = tuple(f"{tensor}/{k}" for k in range(count))
-        forks[tensor] = NetworkNode(f"fork {tensor}", Fork(network.tensors[tensor], count), (tensor,), copies)
+        forks[tensor] = NetworkNode(f"{FORK_NAME}{tensor}", Fork(network.tensors[tensor], count), (tensor,), copies)
         renamed.update(zip(readers, copies, strict=False))
         for copy in copies:
             if tensor in grids:

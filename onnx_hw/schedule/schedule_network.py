@@ -15,7 +15,6 @@ from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.invariants import refuse
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.fork import Fork
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.budget import Budget
@@ -37,7 +36,7 @@ from onnx_hw.schedule.explain_no_fit import (
 )
 from onnx_hw.schedule.fold_loops import fold_loops
 from onnx_hw.schedule.folding_for_interval import fold_for, resources_of
-from onnx_hw.schedule.insert_forks import insert_forks
+from onnx_hw.schedule.insert_forks import FORK_NAME, insert_forks
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.min_cycles import longest_interval
 from onnx_hw.schedule.roomy_fifos import size_fifos_within
@@ -240,8 +239,7 @@ class Designs:
         least = far_too_much(self._offers_at(cost), without_lanes(room))
         if least is None:
             return None
-        names = {node.name: node.inputs[0] for node in self._network.nodes if isinstance(node.operator, Fork)}
-        return Needs.sum_of({names.get(name, name): as_resources(used) for name, used in least.items()})
+        return Needs.sum_of({name.removeprefix(FORK_NAME): as_resources(used) for name, used in least.items()})
 
     def cheapest(self, interval: int | None, pins: int | None, cost: Cost) -> dict[str, Folding] | None:
         """Return the cheapest folding of this interval (None for the longest one), or of a shorter one where neighbours

@@ -49,6 +49,7 @@ QUICK: dict[str, tuple[list[str], int]] = {
     "program": (["program", "m-icebreaker", "--dry-run"], 1),
     "report": (["report", "m-icebreaker", "--no-open"], 0),
     "run": (["run", "m.onnx", "--inputs", "x.npz"], 0),
+    "update": (["update", "m-icebreaker", "m.onnx"], 1),
     "verify": (["verify", "m-icebreaker", "--engine", "interpreted", "--stalls", "none"], 0),
 }
 """Arguments and exit codes of the commands, by name: those with 1 need more of a build than there is."""

@@ -56,7 +56,7 @@ class LinkSender(Component):
         following = Signal(8)  # number of the result that is sent now or next
         is_hello, is_result = kind == _low(FromChip.HELLO), kind == _low(FromChip.RESULT)
         # number of bytes of the payload after this one
-        index = Signal(range(max(len(link.greeting.to_bytes()), link.slot_bytes)))
+        index = Signal(range(max(len(link.stored_greeting), link.slot_bytes)))
         stored, kept, payload = self._payloads(m, is_hello, following, index)
         due = ("hello", "status", "missing", "answer", "unknown")
         hello, status, missing, answer, unknown = (Signal(name=f"{name}_due") for name in due)
@@ -100,7 +100,7 @@ class LinkSender(Component):
             with m.If(crc_low):
                 m.d.sync += [idle.eq(1), following.eq(following + is_result)]
         with m.If(header[-1]):
-            m.d.sync += index.eq(Mux(is_hello, len(link.greeting.to_bytes()) - 1, link.result_bytes - 1))
+            m.d.sync += index.eq(Mux(is_hello, len(link.stored_greeting) - 1, link.result_bytes - 1))
         # The next packet.
         others = hello | missing | answer | unknown
         if link.load:
@@ -146,7 +146,7 @@ class LinkSender(Component):
 
     def _of_loads(self, m: Module, is_hello: Value, index: Signal, payload: Value) -> Value:
         """Return a byte of the payload, with the status and the digest of what is loaded in the greeting."""
-        at_status = len(self.link.greeting.to_bytes()) - 2  # behind the version
+        at_status = len(self.link.stored_greeting) - 2  # behind the version
         missing = ChipStatus.WEIGHTS_MISSING
         shown = Signal(8, name="shown_payload")
         m.d.comb += [self.index.eq(index), shown.eq(payload)]
@@ -165,7 +165,7 @@ class LinkSender(Component):
             (low bits of the number of the first result that is not complete, number of the oldest one that is kept,
             byte of the greeting or of another result).
         """
-        slots, size, greeting = self.link.slots, self.link.slot_bytes, self.link.greeting.to_bytes()[::-1]
+        slots, size, greeting = self.link.slots, self.link.slot_bytes, self.link.stored_greeting[::-1]
         room = 1 << (len(greeting) - 1).bit_length()  # a power of two, so that the bits above the index are ones
         fits = room <= slots * (size - self.link.result_bytes)
         contents = [*bytes(slots * size - room), *greeting] if fits else []
