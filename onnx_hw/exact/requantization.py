@@ -77,6 +77,13 @@ def loadable_form(exact: Steps, operand: Int, result: Int, slopes: Sequence[Frac
     """
     if operand.bits <= WIDEST_LOADABLE_TABLE:
         return LoadableTable(exact.channels, operand, result)
+    whole = exact.onto(result.min, result.max)  # without bounds of its own, where it needs none
+    forms = (_line_form(function, operand, slopes) for function in dict.fromkeys((whole, exact)))
+    return next((form for form in forms if form is not None), None)
+
+
+def _line_form(exact: Steps, operand: Int, slopes: Sequence[Fraction]) -> LoadableLine | None:
+    """Return the form of a multiplication for functions like this one; arguments as for ``loadable_form``."""
     if slopes and all(map(_is_short, slopes)):
         shift = max(slope.denominator for slope in slopes).bit_length() + FINER_SHORT_SLOPES
         widest, zeros = int(max(slopes) * (1 << shift + STEEPER_SLOPES)), 0
@@ -86,7 +93,7 @@ def loadable_form(exact: Steps, operand: Int, result: Int, slopes: Sequence[Frac
             return None
         shift = circuit.shift + FINER_SLOPES
         widest = int(circuit.multipliers.max()) << FINER_SLOPES + STEEPER_SLOPES
-        zeros = max(0, min(circuit.addend_type.bits - circuit.addend_bits, shift - ROOM_OF_ADDENDS))
+        zeros = max(0, min(circuit.addend_type.bits - circuit.addend_bits, shift - ROOM_OF_ADDENDS)) // 2
     narrow = LoadableLine.over(exact, operand, shift, widest, zeros)
     wide = replace(narrow, zeros=0, addend=Int(narrow.addend.bits + STEEPEST_LINE_ROOM))
     fitting = (form for form in (narrow, wide) if multiply_add_shift.find_in_form(exact, form) is not None)
@@ -103,6 +110,8 @@ def in_form(exact: Steps, form: LoadableForm) -> Requantizer | None:
     """Return the circuit of a form that is proven to compute a function; None where none of this form does."""
     match form:
         case LoadableLine():
+            if form.low <= exact.low and exact.high <= form.high:
+                exact = exact.onto(form.low, form.high)
             circuit: Requantizer | None = multiply_add_shift.find_in_form(exact, form)
         case LoadableTable():
             circuit = lookup_requantizers.table_in_form(exact, form)

@@ -71,6 +71,15 @@ class Steps:
         thresholds = np.where(self.reached, self.thresholds, last + 1)
         return replace(self, first=first, last=last, thresholds=np.where(self.missed, thresholds, first))
 
+    def onto(self, low: int, high: int) -> Steps:
+        """Return the same function among more values, which no argument takes."""
+        if low >= self.low and high <= self.high:
+            return self
+        low, high = min(low, self.low), max(high, self.high)
+        below = np.full((self.channels, self.low - low), self.first, dtype=self.thresholds.dtype)
+        above = np.full((self.channels, high - self.high), self.last + 1, dtype=self.thresholds.dtype)
+        return replace(self, low=low, high=high, thresholds=np.concatenate([below, self.thresholds, above], axis=1))
+
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Return the int64 values of integers (..., channels); any shape, when one function serves all channels."""
         if self.channels == 1:

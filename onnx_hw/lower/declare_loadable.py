@@ -136,9 +136,9 @@ def _with_operands(operator: Operator[Any], operands: list[Tensor | None]) -> Op
 def _problem(node: NetworkNode, reason: str) -> Problem:
     return Problem(
         "not-loadable",
-        f"the constants that depend on weights must be loadable; {reason}",
+        f"the constants that depend on weights must fit the circuit; {reason}",
         where=node.origin[0] if node.origin else node.name,
-        hint="build without --weights loadable",
+        hint="build this model by itself",
         stage="quantize",
     )
 
@@ -153,7 +153,7 @@ def _require_same_graph(network: Network, built: Network) -> None:
         if other is None:
             problems.append(_differs(where, f"the circuit has {node.operator!r}, and the model nothing of this name"))
         elif type(other.operator) is not type(node.operator) or not (
-            isinstance(node.operator, Lookup) or repr(other.operator) == repr(node.operator)
+            _is_loadable(node.operator) or repr(other.operator) == repr(node.operator)
         ):
             problems.append(_differs(where, f"the circuit has {node.operator!r}, and the model {other.operator!r}"))
         elif (other.inputs, other.outputs) != (node.inputs, node.outputs):
@@ -169,6 +169,11 @@ def _require_same_graph(network: Network, built: Network) -> None:
             problems.append(_differs(where, f"the model has {node.operator!r}, and the circuit nothing of this name"))
     if problems:
         raise UserError(*problems)
+
+
+def _is_loadable(operator: Operator[Any]) -> bool:
+    """Return whether the values of an operator may differ, which its description names."""
+    return isinstance(operator, Lookup | Monotone) and operator.form is not None
 
 
 def _differs(where: str, reason: str) -> Problem:

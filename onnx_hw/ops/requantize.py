@@ -19,8 +19,8 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
-from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
+from onnx_hw.exact.lookup_requantizers import LoadableTable, TableRequantizer, ThresholdRequantizer
+from onnx_hw.exact.multiply_add_shift import LoadableLine, MultiplyAddShift, find
 from onnx_hw.exact.requantization import (
     LaneCost,
     LoadableForm,
@@ -137,7 +137,9 @@ class Monotone(Operator[RequantizeFolding]):
             return choose(self.exact)
         circuit = in_form(self.exact, self.form)
         if circuit is None:
-            raise NotInForm(f"the function of {self.exact.channels} channels is not of the form {self.form}")
+            raise NotInForm(
+                "its scales or bounds need other multipliers or results than the circuit of the build has room for"
+            )
         return circuit
 
     @cached_property
@@ -171,7 +173,14 @@ class Monotone(Operator[RequantizeFolding]):
         return 1 if self.multiplication is None else self.multiplication.digits
 
     def results(self) -> tuple[Tensor, ...]:
-        return (Tensor(self.operand.shape, self.result_type, *self.result_range),)
+        match self.form:
+            case LoadableLine(low=low, high=high):
+                ends = low, high
+            case LoadableTable(entry=entry):
+                ends = entry.min, entry.max
+            case None:
+                ends = self.result_range
+        return (Tensor(self.operand.shape, self.result_type, *ends),)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return (self.exact(arrays[0]),)
@@ -351,9 +360,8 @@ class Requantize(Monotone):
 
     def loadable(self, *, per_channel: bool) -> Self | None:
         whole = self.with_channels() if per_channel else self
-        form = loadable_form(
-            whole.exact, self.operand.dtype, self.result_type, [s / step for s, _, step, _ in whole._lines]
-        )
+        slopes = [slope / step for slope, _, step, _ in whole._lines] if per_channel else []
+        form = loadable_form(whole.exact, self.operand.dtype, self.result_type, slopes)
         return None if form is None else replace(whole, form=form)
 
     @property
