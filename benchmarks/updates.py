@@ -33,6 +33,7 @@ from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.options import BuildOptions, WeightStorage
 from onnx_hw.runtime.progress import Silent
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 from onnx_hw_link.device import Device
 from onnx_hw_link.host_model import HostModel
@@ -81,6 +82,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=20)
     parser.add_argument("--frames", type=int, default=1000, help="frames of all updates together")
     parser.add_argument("--area", action="store_true")
+    parser.add_argument("--multipliers", type=int, help="lanes of all designs")
     given = parser.parse_args()
     kinds: dict[str, Trained] = {}
     if given.model is not None:
@@ -101,7 +103,7 @@ def one_circuit(trained: Trained, board: str, given: argparse.Namespace, place: 
     folder, samples = place / "build", np.load(given.calibration)
     onnx.save(trained(0), place / "0.onnx")
     build(options(place / "0.onnx", board, given, folder, WeightStorage.LOADABLE, Stage.ASSEMBLE), Silent())
-    each = -(-given.frames // (given.updates + 1))
+    each = max(1, given.frames // (given.updates + 1))
     wrong = total = refused = sent = 0
     seconds = 0.0
     with chip_of(folder) as (port, timeout):
@@ -157,7 +159,14 @@ def options(
 ) -> BuildOptions:
     calibration = None if given.model is None and b"QuantizeLinear" in model.read_bytes() else given.calibration
     return BuildOptions(
-        model=model, board=board, calibration=calibration, out=folder, weights=storage, stop_after=last, witness=False
+        model=model,
+        board=board,
+        calibration=calibration,
+        out=folder,
+        weights=storage,
+        stop_after=last,
+        witness=False,
+        scheduling=ScheduleRequest(multipliers=given.multipliers),
     )
 
 
