@@ -156,6 +156,8 @@ def _require_same_graph(network: Network, built: Network) -> None:
             _is_loadable(node.operator) or repr(other.operator) == repr(node.operator)
         ):
             problems.append(_differs(where, f"the circuit has {node.operator!r}, and the model {other.operator!r}"))
+        elif unequal := _unequal_settings(node.operator, other.operator):
+            problems.append(_differs(where, f"the circuit has {unequal}"))
         elif (other.inputs, other.outputs) != (node.inputs, node.outputs):
             problems.append(_differs(where, f"the circuit reads {', '.join(node.inputs)}, the model {other.inputs}"))
         else:
@@ -169,6 +171,16 @@ def _require_same_graph(network: Network, built: Network) -> None:
             problems.append(_differs(where, f"the model has {node.operator!r}, and the circuit nothing of this name"))
     if problems:
         raise UserError(*problems)
+
+
+def _unequal_settings(built: Operator[Any], other: Operator[Any]) -> str:
+    """Return the first setting in which two operators differ, numbers such as strides; empty without one."""
+    for each in fields(built):  # type: ignore[arg-type]  # all operators are dataclasses
+        one, two = getattr(built, each.name), getattr(other, each.name)
+        numbers = one if isinstance(one, tuple) else (one,)
+        if all(isinstance(number, int | str) for number in numbers) and one != two:
+            return f"{each.name} {one}, and the model {two}"
+    return ""
 
 
 def _is_loadable(operator: Operator[Any]) -> bool:

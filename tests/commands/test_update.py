@@ -200,6 +200,50 @@ def strides(graph: onnx.GraphProto) -> None:
     set_constant(graph, "matrix", np.random.default_rng(0).normal(0, 0.4, (8, 3)))
 
 
+def leaky(graph: onnx.GraphProto) -> None:
+    graph.node[1].CopyFrom(make_node("LeakyRelu", ["sums"], ["features"], "relu", alpha=0.3))
+
+
+def tanh(graph: onnx.GraphProto) -> None:
+    graph.node[1].CopyFrom(make_node("Tanh", ["sums"], ["features"], "relu"))
+
+
+def no_activation(graph: onnx.GraphProto) -> None:
+    graph.node[1].CopyFrom(make_node("Identity", ["sums"], ["features"], "relu"))
+
+
+def dilated(graph: onnx.GraphProto) -> None:
+    graph.node[0].attribute[0].ints[:] = [2, 2, 2, 2]
+    graph.node[0].attribute.append(onnx.helper.make_attribute("dilations", [2, 2]))
+
+
+def flat_kernel(graph: onnx.GraphProto) -> None:
+    set_constant(graph, "kernel", np.random.default_rng(0).normal(0, 0.4, (2, 1, 1, 3)))
+    graph.node[0].attribute[0].ints[:] = [0, 1, 0, 1]
+
+
+def two_products(graph: onnx.GraphProto) -> None:
+    square = numpy_helper.from_array(np.random.default_rng(0).normal(0, 0.4, (32, 32)).astype(np.float32), "square")
+    graph.initializer.append(square)
+    graph.node.insert(3, make_node("MatMul", ["flat", "square"], ["mixed"], "mix"))
+    graph.node[4].input[0] = "mixed"
+
+
+def average(graph: onnx.GraphProto) -> None:
+    graph.node.insert(2, make_node("GlobalAveragePool", ["features"], ["pooled"], "average"))
+    graph.node[3].input[0] = "pooled"
+    set_constant(graph, "matrix", np.random.default_rng(0).normal(0, 0.4, (2, 3)))
+
+
+def another_name_of_the_product(graph: onnx.GraphProto) -> None:
+    graph.node[3].name = "classifier"
+
+
+def one_channel(graph: onnx.GraphProto) -> None:
+    set_constant(graph, "kernel", np.random.default_rng(0).normal(0, 0.4, (1, 1, 3, 3)))
+    set_constant(graph, "matrix", np.random.default_rng(0).normal(0, 0.4, (16, 3)))
+
+
 REFUSALS = {
     "wider_kernel": (wider_kernel, "Window 3×3"),
     "more_channels": (more_channels, "MatMul 9→2"),
@@ -208,7 +252,16 @@ REFUSALS = {
     "another_name": (another_name, "nothing of this name"),
     "a_pool_between": (a_pool_between, "`pool`|MaxPool|nothing of this name"),
     "without_pads": (without_pads, "shapes"),
-    "strides": (strides, "Window"),
+    "strides": (strides, "stride"),
+    "leaky": (leaky, "the model|must fit the circuit"),
+    "tanh": (tanh, "the model"),
+    "no_activation": (no_activation, "the model|must fit the circuit"),
+    "dilated": (dilated, "pads"),
+    "flat_kernel": (flat_kernel, "Window"),
+    "two_products": (two_products, "the circuit nothing of this name"),
+    "average": (average, "MatMul"),
+    "another_name_of_the_product": (another_name_of_the_product, "nothing of this name"),
+    "one_channel": (one_channel, "MatMul"),
 }
 
 

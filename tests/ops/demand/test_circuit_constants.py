@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_hw.exact import requantization
-from onnx_hw.ops import dividing_operator, normalize, rearrange_plan
+from onnx_hw.ops import dividing_operator, normalize, rearrange_plan, rom_contents
 from onnx_hw.ops.demand import blocks, soft_multipliers
 from onnx_hw.ops.demand import matmul as matmul_demand
 from onnx_hw_boards.families import yosys_mapping
@@ -13,13 +13,14 @@ from onnx_hw_rtl.arithmetic import constant_multiplier, multiplier
 from onnx_hw_rtl.cores import gather, weights
 from onnx_hw_rtl.cores import matmul as matmul_core
 from onnx_hw_rtl.cores import normalize as normalize_core
-from onnx_hw_rtl.parts import fanout, table
+from onnx_hw_rtl.parts import constant_memory, fanout, table
 from onnx_hw_rtl.parts.rom import Rom
 
 
 def test_copies() -> None:
     assert blocks.BITS_PER_COPY == fanout.BITS_PER_COPY
     assert blocks.BITS_PER_ADDRESS_COPY == weights.BITS_PER_ADDRESS_COPY
+    assert blocks.LOADED_BITS == rom_contents.LOADED_BITS == constant_memory.LOADED_BITS
     assert matmul_demand.RESULTS_PER_VECTOR_COPY == matmul_core.RESULTS_PER_VECTOR_COPY
 
 
