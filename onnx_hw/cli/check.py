@@ -35,9 +35,16 @@ def check(
     checked, obstacle = CheckResult(found), None
     if found.valid and not onnx_only:
         from onnx_hw.commands.check import check_hardware
+        from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
+        from onnx_hw.report.build_command import build_command
+        from onnx_hw.report.build_request import flat
 
-        obstacle = check_hardware(BuildOptions(model=model, reading=reading, **fields), found.model)
-        checked = checked.with_hardware(obstacle)
+        options = BuildOptions(model=model, reading=reading, **fields)
+        obstacle = check_hardware(options, found.model)
+        command = build_command({**flat(options), "model": str(model)})
+        if obstacle is None and found.model is not None and not is_quantized(found.model):
+            command += " --calibration samples.npz"
+        checked = checked.with_hardware(obstacle, options.board, command)
     terminal = session.terminal
     if as_json:
         terminal.data(checked.to_json())

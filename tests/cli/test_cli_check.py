@@ -41,11 +41,23 @@ def hardware():
 def test_check_a_model_that_can_be_built(hardware):
     done = call("check", DIGITS, by=hardware)
     assert done.exit_code == 0
-    assert done.stdout.startswith(f"{DIGITS}: can be built\n inputs     image: float[1,1,8,8]\n")
+    assert done.stdout.startswith(f"{DIGITS}: can be built for ecp5\n inputs     image: float[1,1,8,8]\n")
+    assert "next       `onnx-hw build " in done.stdout
     assert "2 Conv" in done.stdout
     assert done.stderr == ""  # our own example does not earn a warning
     assert {warning["code"] for warning in json.loads(call("check", DIGITS, "--json", by=hardware).stdout)["warnings"]}
     assert "error[name-not-identifier]" in call("check", DIGITS, "--strict", by=hardware).stderr
+
+
+def test_check_says_what_to_type_next(hardware):
+    """For the board and the options that were checked; a float model needs samples."""
+    floats = DIGITS.replace("digits.onnx", "digits_float.onnx")
+    said = " ".join(call("check", floats, "--board", "icebreaker", "--fps", "30", by=hardware).stdout.split())
+    assert f"{floats}: can be built for icebreaker" in said
+    assert said.endswith("--board icebreaker --fps 30 --calibration samples.npz`")
+    assert not call("check", DIGITS, "--onnx-only").stdout.count("next")
+    hardware.found.append(Problem("odd", "no circuit does this"))
+    assert not call("check", floats, by=hardware).stdout.count("next")
 
 
 def test_check_names_the_obstacles_to_a_circuit(hardware):

@@ -22,25 +22,30 @@ class CheckResult:
     Attributes:
         report: result of the check against the ONNX specification.
         obstacles: reasons why no circuit can be built; None where that was not checked, or the file is not valid.
+        board: board that it was checked for; empty where that was not checked.
+        command: command that builds the model; empty where nothing can be built.
     """
 
     report: CheckReport
     obstacles: tuple[Problem, ...] | None = None
+    board: str = ""
+    command: str = ""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         return (*self.report.problems, *(self.obstacles or ()))
 
-    def with_hardware(self, error: UserError | None) -> CheckResult:
+    def with_hardware(self, error: UserError | None, board: str = "", command: str = "") -> CheckResult:
         """Return the result with what prevents hardware; what is in the report already is there once, with all hints.
 
         Args:
             error: result of ``commands.check.check_hardware``.
+            board, command: see above.
         """
         obstacles = () if error is None else error.problems
         known = [(problem.code, problem.where) for problem in self.report.problems]
         if not known:
-            return CheckResult(self.report, obstacles)
+            return CheckResult(self.report, obstacles, board, command if not obstacles else "")
         same = known == [(problem.code, problem.where) for problem in obstacles]
         return CheckResult(replace(self.report, problems=obstacles)) if same else self
 
@@ -55,7 +60,8 @@ class CheckResult:
         verdict = Text(f"{abridged(report.path)}: {self._verdict()}")
         facts = _summary(report) if report.summary else {}
         notes = [Fact("note", Text(note)) for note in report.notes]
-        return Group(verdict, *(Fact(name, Text(text)) for name, text in facts.items()), *notes)
+        following = [Fact("next", Text(f"`{self.command}`"))] if self.command else []
+        return Group(verdict, *(Fact(name, Text(text)) for name, text in facts.items()), *notes, *following)
 
     def _verdict(self) -> str:
         number = len(self.problems)
@@ -64,7 +70,7 @@ class CheckResult:
             return f"not a valid ONNX model, {problems}"
         if self.problems:
             return f"valid ONNX that cannot be built, {problems}"
-        return "valid ONNX" if self.obstacles is None else "can be built"
+        return "valid ONNX" if self.obstacles is None else f"can be built for {self.board}"
 
 
 def _summary(report: CheckReport) -> dict[str, str]:
