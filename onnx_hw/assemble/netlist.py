@@ -218,9 +218,10 @@ def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
 
 
 _LOADED_CONTENTS = re.compile(
-    r'(    parameter \\MEMID "\\\\loaded"\n(?:    parameter .*\n)*    connect \\ADDR .*\n    connect \\DATA \d+\')[01]+'
+    r'(    parameter \\MEMID "\\\\loaded\d*"\n(?:    parameter .*\n)*'
+    r"    connect \\ADDR .*\n    connect \\DATA \d+')[01]+"
 )
-"""Contents of a memory of the name that ``LoadedMemory`` and ``ContentsLoader`` give theirs."""
+"""Contents of a memory of the names that ``LoadedMemory`` and ``ContentsLoader`` give theirs."""
 
 _PLACED = re.compile(r"^(?:LOCATE COMP|set_io|IO_LOC) ", re.MULTILINE)
 """A line that places a port, in every dialect."""

@@ -24,6 +24,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore:.*compiles itself for this machine")  # of a tool that runs for the first time
 def test_a_model_and_arrays_become_a_build() -> None:
     labels = onnx_hw.quantize(MODEL, IMAGES)(IMAGES)["probabilities"].argmax(axis=1)
     build = onnx_hw.build(

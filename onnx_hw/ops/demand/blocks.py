@@ -191,6 +191,9 @@ def weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
     return demand
 
 
+LOADED_BLOCK_BITS = 16
+"""Bits of the widest block of such a memory."""
+
 LOADED_BITS = 128
 """Bits of the widest memory whose words are loaded at run time."""
 
@@ -200,7 +203,9 @@ def loaded_memory(width: int, words: int) -> Demand:
 
     A comparison of the address and a register choose it for writing.
     """
-    return Demand.of(Memory(width, max(2, words), in_logic=False), Register(width), LogicFunction(12), Register(1))
+    parts = (min(LOADED_BLOCK_BITS, width - at) for at in range(0, width, LOADED_BLOCK_BITS))
+    memories_of = (Memory(part, max(2, words), in_logic=False) for part in parts)
+    return Demand.of(*memories_of, Register(width), LogicFunction(12), Register(1))
 
 
 def loaded_weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:

@@ -75,7 +75,10 @@ class ContentsLoader(Component):
     def _keep_digest(self, m: Module) -> None:
         """Keep the bytes behind the area, which are its digest."""
         bits = (LOADED_DIGEST - 1).bit_length()
-        m.submodules.loaded = stored = memory.Memory(shape=8, depth=LOADED_DIGEST, init=self.area.digest)
+        # In block RAM, whose first contents the gate models know; they know none of memories in look-up tables.
+        m.submodules.loaded = stored = memory.Memory(
+            shape=8, depth=LOADED_DIGEST, init=self.area.digest, attrs={"ram_style": "block"}
+        )
         write_port, read_port = stored.write_port(), stored.read_port()
         m.d.comb += [
             write_port.addr.eq(self.address[:bits]),

@@ -20,6 +20,10 @@ from onnx_hw_rtl.parts.rom import Rom
 LOADED_BITS = 128
 """Greatest width, in bits, of a memory whose words are loaded."""
 
+LOADED_BLOCK_BITS = 16
+"""Greatest width, in bits, of one of the memories that make it up. Wider ones become block RAMs of ECP5 with 36 bits,
+whose first contents the bitstream does not name reliably: the number of the contents shares bits with that mode."""
+
 
 @dataclass(frozen=True)
 class LoadPlace:
@@ -74,25 +78,27 @@ class LoadedMemory(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         bus, (base, stride) = self.bus, (self.place.base, self.place.stride)
-        m.submodules.loaded = stored = memory.Memory(
-            shape=self.width, depth=max(2, len(self.words)), init=self.words, attrs={"ram_style": "block"}
-        )
-        write_port, read_port = stored.write_port(), stored.read_port()
         below = (stride - 1).bit_length()  # bits of an address within a word
         region = below + len(self.addr)
-        chosen, first = Signal(), len(bus.word) - 8 * stride
-        m.d.comb += chosen.eq(
-            bus.write & (bus.address[:below] == stride - 1) & (bus.address[region:] == base >> region)
-        )
-        write, word = Signal(), Signal(self.width, reset_less=True)
-        m.d.sync += [write.eq(chosen), word.eq(read_port.data)]
-        m.d.comb += [
-            write_port.addr.eq(bus.address[below:region]),
-            write_port.data.eq(bus.word[first : first + self.width]),
-            write_port.en.eq(write),
-            read_port.addr.eq(self.addr),
-            self.data.eq(word),
-        ]
+        write, first = Signal(), len(bus.word) - 8 * stride
+        here = (bus.address[:below] == stride - 1) & (bus.address[region:] == base >> region)
+        m.d.sync += write.eq(bus.write & here)
+        for at in range(0, self.width, LOADED_BLOCK_BITS):
+            bits = min(LOADED_BLOCK_BITS, self.width - at)
+            part = [word >> at & (1 << bits) - 1 for word in self.words]
+            m.submodules[f"loaded{at}"] = stored = memory.Memory(
+                shape=bits, depth=max(2, len(part)), init=part, attrs={"ram_style": "block"}
+            )
+            write_port, read_port = stored.write_port(), stored.read_port()
+            word = Signal(bits, name=f"word{at}", reset_less=True)
+            m.d.sync += word.eq(read_port.data)
+            m.d.comb += [
+                write_port.addr.eq(bus.address[below:region]),
+                write_port.data.eq(bus.word[first + at : first + at + bits]),
+                write_port.en.eq(write),
+                read_port.addr.eq(self.addr),
+                self.data[at : at + bits].eq(word),
+            ]
         return m
 
 

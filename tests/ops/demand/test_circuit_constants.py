@@ -20,6 +20,7 @@ from onnx_hw_rtl.parts.rom import Rom
 def test_copies() -> None:
     assert blocks.BITS_PER_COPY == fanout.BITS_PER_COPY
     assert blocks.BITS_PER_ADDRESS_COPY == weights.BITS_PER_ADDRESS_COPY
+    assert blocks.LOADED_BLOCK_BITS == constant_memory.LOADED_BLOCK_BITS
     assert blocks.LOADED_BITS == rom_contents.LOADED_BITS == constant_memory.LOADED_BITS
     assert matmul_demand.RESULTS_PER_VECTOR_COPY == matmul_core.RESULTS_PER_VECTOR_COPY
 
