@@ -16,6 +16,7 @@ from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import MAX_AXES, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of, lookup
 from onnx_hw.onnx.parse.diagnostics import Findings
+from onnx_hw.onnx.parse.large_data import drop_pages
 from onnx_hw.onnx.parse.opsets import domain_name
 
 #: Greatest number of elements of a tensor: no network for a chip has larger ones, but a file may claim any size.
@@ -23,6 +24,9 @@ MAX_ELEMENTS: Final = 1 << 24
 
 LABELLED: Final = frozenset(("sequence(map(int64,float))", "sequence(map(string,float))"))
 """Types of an output with a map from labels to numbers for each row, as ZipMap makes it."""
+
+MIN_DROPPED_BYTES: Final = 1 << 20
+"""Least size of a constant whose pages leave the memory once it is checked, where the file is mapped."""
 
 STAGE: Final = "capability"
 
@@ -108,6 +112,8 @@ def _check_constant(value: Value, array: np.ndarray, is_weight: bool, where: str
             "such a weight cannot be quantized: look for a division by zero or an overflow in training",
             stage=STAGE,
         )
+    if array.nbytes >= MIN_DROPPED_BYTES:
+        drop_pages(array)
 
 
 def _may_be_infinite(array: np.ndarray, is_weight: bool) -> bool:

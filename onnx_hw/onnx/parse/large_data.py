@@ -7,15 +7,24 @@ The wire format is that of https://protobuf.dev/programming-guides/encoding.
 
 from __future__ import annotations
 
+import io
+import mmap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
+
+import numpy as np
 
 MIN_FILE_BYTES = 1 << 24
 """Least size of a file whose raw data are kept apart."""
 
 MIN_DATA_BYTES = 1 << 12
 """Least size of raw data that are kept apart; smaller ones stay in the message."""
+
+MIN_MAPPED_BYTES = 1 << 29
+"""Least size of a file whose raw data are mapped into memory instead of read: its weights fit no chip, so that hardly
+any of them are used. A smaller file is read, since one that is written again while it is mapped would end the program.
+"""
 
 MAX_VARINT_BYTES = 10
 
@@ -40,7 +49,7 @@ class SplitFile:
     """
 
     message: bytes
-    raw_data: Mapping[int, bytes] = field(repr=False)
+    raw_data: Mapping[int, bytes | memoryview] = field(repr=False)
 
 
 def split_file(file: BinaryIO, size: int) -> SplitFile:
@@ -52,20 +61,39 @@ def split_file(file: BinaryIO, size: int) -> SplitFile:
     """
     if size < MIN_FILE_BYTES:
         raise NotSplit
-    reader = _Reader(file)
+    reader = _Reader(file, _mapped(file) if size >= MIN_MAPPED_BYTES else None)
     message = reader.message(size, {GRAPH: reader.graph})
     if not reader.raw_data:
         raise NotSplit
     return SplitFile(message, reader.raw_data)
 
 
+def drop_pages(array: np.ndarray) -> None:
+    """Take the pages of a mapped file out of memory, if ``array`` is a view of one; they are read again when needed."""
+    owner: object = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    mapped = owner.obj if isinstance(owner, memoryview) else None
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapped(file: BinaryIO) -> memoryview | None:
+    """Return the bytes of a file, mapped into memory; None for one that has no descriptor."""
+    try:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (io.UnsupportedOperation, OSError, ValueError):
+        return None
+
+
 class _Reader:
     """Reader of one file; copies the fields of messages and leaves large raw data out."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, mapped: memoryview | None) -> None:
         self.file = file
+        self.mapped = mapped
         self.initializers = 0
-        self.raw_data: dict[int, bytes] = {}
+        self.raw_data: dict[int, bytes | memoryview] = {}
 
     def graph(self, size: int) -> bytes:
         return self.message(size, {INITIALIZER: self.initializer})
@@ -73,12 +101,12 @@ class _Reader:
     def initializer(self, size: int) -> bytes:
         place = self.initializers
         self.initializers += 1
-        raw = list[bytes]()
+        raw = list[bytes | memoryview]()
 
         def keep_apart(length: int) -> bytes | None:
             if length < MIN_DATA_BYTES or raw:
                 raise NotSplit
-            raw.append(self._read(length))
+            raw.append(self._data(length))
             return None
 
         if size < MIN_DATA_BYTES:
@@ -131,6 +159,14 @@ class _Reader:
             if byte[0] < 0x80:
                 return number, spelled
         raise NotSplit
+
+    def _data(self, size: int) -> bytes | memoryview:
+        """Return raw data: a view of the file, if that is mapped, else a copy."""
+        if self.mapped is None:
+            return self._read(size)
+        start = self.file.tell()
+        self.file.seek(size, io.SEEK_CUR)
+        return self.mapped[start : start + size]
 
     def _read(self, size: int) -> bytes:
         content = self.file.read(size)

@@ -29,7 +29,7 @@ def parse_file(path: Path) -> Any:
     return _parse(_content(path).message, str(path))
 
 
-def parse_large_file(path: Path) -> tuple[Any, Mapping[int, bytes]]:
+def parse_large_file(path: Path) -> tuple[Any, Mapping[int, bytes | memoryview]]:
     """Parse the ``ModelProto`` message in a file; the large data of its constants are kept apart (``large_data``).
 
     Returns:

@@ -18,7 +18,7 @@ _EXTERNAL = 1
 
 
 def read_tensor(
-    message: Any, where: str, findings: Findings, files: SideFiles, raw_data: bytes | None = None
+    message: Any, where: str, findings: Findings, files: SideFiles, raw_data: bytes | memoryview | None = None
 ) -> OnnxTensor | None:
     """Decode a ``TensorProto``; None after reporting what is wrong with it. ``raw_data`` may be kept apart from it.
 
@@ -82,7 +82,7 @@ def _shown(dims: Any) -> str:
 
 def _array(
     message: Any,
-    raw_data: bytes,
+    raw_data: bytes | memoryview,
     element: ElementType,
     count: int,
     filled: str,

@@ -32,7 +32,11 @@ class Translator:
     """Reader of one model's messages; whatever is wrong goes to ``findings``."""
 
     def __init__(
-        self, findings: Findings, files: SideFiles, ir_version: int, raw_data: Mapping[int, bytes] | None = None
+        self,
+        findings: Findings,
+        files: SideFiles,
+        ir_version: int,
+        raw_data: Mapping[int, bytes | memoryview] | None = None,
     ):
         """Prepare the reading; ``raw_data`` holds what is kept apart of the graph's initializers, by position."""
         self.findings = findings
