@@ -94,7 +94,7 @@ def quantize(
         quantized = quantize_model(prepare_model(read.frame.model), ranges, scheme)
     calibrated = data.calibration is not None
     warn_of(quantization_warnings(read.frame.model, quantized, scheme, calibrated=calibrated))
-    return QuantizedModel(quantized.network, read, source, samples, quantizing, reading, way)
+    return QuantizedModel(quantized.network, read, quantized.model, source, samples, quantizing, reading, way)
 
 
 def read_source(source: ModelSource, reading: ReadOptions) -> ReadModel:

@@ -19,6 +19,10 @@ from onnx_hw.ir.network import Boundary, Network
 from onnx_hw.messages.html import render_value
 from onnx_hw.messages.text import printable
 from onnx_hw.onnx.canonicalize.unbatch import ReadModel
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.dependencies import names_read
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.samples.check_samples import check_samples
 from onnx_hw.samples.outputs import Outputs
 from onnx_hw.samples.samples import join_batches, split_samples
@@ -41,11 +45,13 @@ class QuantizedModel:
     Attributes:
         network: the integer network, for ``flow.schedule`` and the later steps.
         model: the model as written.
+        quantized: the same model with the integers of the network, as ``flow.quantized`` returns it.
         source, calibration, quantizing, reading, resize: what it was made of, for ``onnx_hw.build``.
     """
 
     network: Network
     model: ReadModel
+    quantized: Model
     source: ModelSource
     calibration: GivenSamples | None
     quantizing: QuantizeOptions
@@ -69,13 +75,15 @@ class QuantizedModel:
         """Return every tensor for samples, by name.
 
         A tensor that is a value of the model has its name and its layout, with frames on the first axis; any other
-        tensor of the circuit is (frames, height, width, channels).
+        tensor of the circuit is (frames, height, width, channels). Values that have no tensor of their own, such as
+        those before a quantizer, are computed as ONNX says from the ones that have. Values that no output depends on,
+        and those that were folded away, such as a convolution before a BatchNormalization, are left out.
 
         Args:
             x: arrays by graph input, or the array of the only input.
             integers: whether the integers of the circuit are returned, int64, by the names of the circuit's tensors.
                 By default the real numbers that they stand for are returned, float64, with the values that the host
-                computes behind the circuit. Sums whose scale the host applies have no real numbers of their own.
+                computes behind the circuit. Of a network that keeps a state, values between its tensors are left out.
 
         Raises:
             UserError: the arrays do not fit the inputs.
@@ -84,10 +92,13 @@ class QuantizedModel:
         values = golden.trace(self.network, golden.integers_of(self.network, frames))
         if integers:
             return Outputs(dict(self._integers(values)))
-        traced = dict(self._real(values))
-        for name, array in self._on_host(values, frames).items():
-            traced.setdefault(name, array)
-        return Outputs(traced)
+        traced = dict(self._real_held(values))
+        for more in (self._on_host(values, frames), self._between(values, frames), dict(self._real_unheld(values))):
+            traced |= {name: array for name, array in more.items() if name not in traced}
+        graph = self.model.frame.model.graph
+        place = {name: k for k, name in enumerate(name for node in graph.nodes for name in node.outputs)}
+        place |= {value.name: -1 for value in graph.inputs}
+        return Outputs({name: traced[name] for name in sorted(traced, key=lambda name: place.get(name, len(place)))})
 
     def _frames(
         self, x: Mapping[str, ArrayLike] | ArrayLike, source: str
@@ -107,24 +118,53 @@ class QuantizedModel:
             for boundary in held:
                 yield boundary.onnx_name, _in_layout(boundary, array)
 
-    def _real(self, values: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
-        """Yield names and real numbers of the circuit's tensors, as far as their scale is known."""
+    def _real_held(self, values: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield values of the model whose integers the circuit has, as real numbers, where their scale is known."""
         for tensor, array in values.items():
-            grid, held = self.network.grids.get(tensor), self._held.get(tensor, ())
-            if grid is not None:
-                slope, offset = (
-                    np.array([float(number) for number in part]) for part in zip(*grid.lines(), strict=True)
-                )
-                real = slope * array + offset
-                if not held:
-                    yield tensor, real
-                for boundary in held:
-                    yield re.sub(r"/u?int\d+$", "", boundary.onnx_name), _in_layout(boundary, real)
-            else:
-                for boundary in held:
-                    if boundary.line is not None:
-                        slope, offset = boundary.line
-                        yield boundary.onnx_name, slope * _in_layout(boundary, array) + offset
+            for boundary in self._held.get(tensor, ()):
+                if tensor in self.network.grids:
+                    yield _without_type(boundary.onnx_name), _in_layout(boundary, self._real(tensor, array))
+                elif boundary.line is not None:
+                    yield boundary.onnx_name, _on_line(boundary, _in_layout(boundary, array))
+
+    def _real_unheld(self, values: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield the other tensors of the circuit, as real numbers, where their scale is known."""
+        for tensor, array in values.items():
+            if tensor in self.network.grids and tensor not in self._held:
+                yield tensor, self._real(tensor, array)
+
+    def _real(self, tensor: str, array: np.ndarray) -> np.ndarray:
+        """Return the real numbers that integers of a tensor stand for."""
+        lines = zip(*self.network.grids[tensor].lines(), strict=True)
+        slope, offset = (np.array([float(number) for number in part]) for part in lines)
+        return np.asarray(slope * array + offset)
+
+    def _between(self, values: Mapping[str, np.ndarray], frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the values of the model that follow from those of the circuit, as the quantized model computes them.
+
+        Nothing is returned of a network that keeps a state: a single frame does not say what it was.
+        """
+        if self.quantized.states:
+            return {}
+        known: dict[str, np.ndarray] = {}
+        for boundary in self.network.held:
+            array = _in_layout(boundary, values[boundary.tensor])
+            dtype = BY_NAME[self.quantized.graph.values[boundary.onnx_name].element_type].dtype
+            known[boundary.onnx_name] = _on_line(boundary, array).astype(dtype)
+        collected: dict[str, list[np.ndarray]] = {}
+        wanted = self._computed - known.keys()
+
+        def observe(name: str, value: Any) -> None:
+            if name in wanted and isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+                collected.setdefault(name, []).append(value.astype(np.float64) if value.dtype.kind == "f" else value)
+
+        count = len(next(iter(values.values()), ()))
+        for k in range(count):
+            frame = {name: array[k] for name, array in frames.items()}
+            reference.run(
+                self.quantized, frame, observe=observe, instead={name: array[k] for name, array in known.items()}
+            )
+        return _stacked(collected)
 
     def _on_host(self, values: Mapping[str, np.ndarray], frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the values of the model that the host computes behind the circuit, and the graph's outputs."""
@@ -137,8 +177,17 @@ class QuantizedModel:
 
         leaving = {boundary.tensor: values[boundary.tensor] for boundary in self.network.outputs}
         outputs = golden.outputs_of(self.network, leaving, frames, observe=observe)
-        same = {name: parts for name, parts in collected.items() if len({part.shape for part in parts}) == 1}
-        return {name: np.stack(parts) for name, parts in same.items()} | outputs
+        return _stacked(collected) | outputs
+
+    @cached_property
+    def _computed(self) -> set[str]:
+        """The values of the model that depend on its inputs."""
+        graph = self.model.frame.model.graph
+        computed, given = set[str](), {value.name for value in graph.inputs}
+        for node in graph.nodes:
+            if names_read(node) & (computed | given):
+                computed.update(node.outputs)
+        return computed
 
     @cached_property
     def _held(self) -> dict[str, tuple[Boundary, ...]]:
@@ -168,6 +217,24 @@ class QuantizedModel:
         rows = [(node.name, repr(node.operator), ", ".join(node.origin)) for node in self.network.nodes]
         columns = ("node", "operator", "of the model's nodes")
         return render_value(f"Quantized model {self.network.name}", self._facts(), "Nodes", columns, rows)
+
+
+def _without_type(name: str) -> str:
+    """Return the name of a value of the model, from that of its integers in the quantized model."""
+    return re.sub(r"/u?int\d+$", "", name)
+
+
+def _stacked(collected: Mapping[str, list[Any]]) -> dict[str, np.ndarray]:
+    """Return arrays of frames, those of values whose shape is the same in all frames."""
+    return {name: np.stack(parts) for name, parts in collected.items() if len({part.shape for part in parts}) == 1}
+
+
+def _on_line(boundary: Boundary, integers: np.ndarray) -> np.ndarray:
+    """Return the numbers that an ONNX value has where golden has integers."""
+    if boundary.line is None:
+        return integers
+    slope, offset = boundary.line
+    return np.asarray(slope * integers + offset)
 
 
 def _in_layout(boundary: Boundary, streamed: np.ndarray) -> np.ndarray:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import numpy as np
 import onnxruntime
 import pytest
 
 import onnx
 import onnx_hw
+from onnx_hw import flow
 from onnx_hw.ir import golden
 from support.fixture_paths import EXAMPLES
+from support.onnx_oracle import random_frames, write
+from support.random_float_models import FloatDrawing
 from support.tiny_float_model import IMAGES, tiny_float_model
 
 MODEL = tiny_float_model()
@@ -20,21 +26,24 @@ def network() -> onnx_hw.QuantizedModel:
     return onnx_hw.quantize(MODEL, {"image": IMAGES}, bits=8)
 
 
-def by_onnxruntime(*outputs: str) -> list[np.ndarray]:
-    """What onnxruntime computes for every image: inner values, too."""
-    model = tiny_float_model()
-    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in outputs)
+def by_onnxruntime(model: onnx.ModelProto, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What onnxruntime computes for every value of a model: (frames, *shape), by name."""
+    known = {value.name for value in model.graph.output}
+    inner = [name for node in model.graph.node for name in node.output if name not in known]
+    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in inner)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    each = [session.run(list(outputs), {"image": image[np.newaxis]}) for image in IMAGES]
-    return [np.concatenate(parts) for parts in zip(*each, strict=True)]
+    count = len(next(iter(frames.values())))
+    each = [session.run(None, {name: array[k] for name, array in frames.items()}) for k in range(count)]
+    names = [value.name for value in session.get_outputs()]
+    return {name: np.stack(parts) for name, parts in zip(names, zip(*each, strict=True), strict=True)}
 
 
 def test_outputs_have_names_dtypes_and_units_of_the_model(network: onnx_hw.QuantizedModel) -> None:
     outputs = network(IMAGES)
     assert isinstance(outputs, dict) and list(outputs) == ["probabilities"]
     assert outputs["probabilities"].dtype == np.float32
-    (wanted,) = by_onnxruntime("probabilities")
-    np.testing.assert_allclose(outputs["probabilities"], wanted, atol=0.02)
+    wanted = by_onnxruntime(tiny_float_model(), {"image": IMAGES[:, np.newaxis]})["probabilities"]
+    np.testing.assert_allclose(outputs["probabilities"], wanted[:, 0], atol=0.02)
     exact = golden.run(network.network, {"image": IMAGES[:, np.newaxis]})["probabilities"]
     np.testing.assert_array_equal(outputs["probabilities"], exact[:, 0])
 
@@ -69,11 +78,43 @@ def test_real_numbers_of_every_tensor(network: onnx_hw.QuantizedModel) -> None:
     """Values of the model have its names and its layout, and are near what onnxruntime computes for them."""
     traced = network.trace(IMAGES)
     assert next(iter(traced)) == "image" and list(traced)[-1] == "probabilities"
-    for name, wanted in zip(("features", "logits"), by_onnxruntime("features", "logits"), strict=True):
-        assert traced[name].shape[2:] == wanted.shape[1:]
-        np.testing.assert_allclose(traced[name][:, 0], wanted, atol=0.05)
+    for name, wanted in by_onnxruntime(tiny_float_model(), {"image": IMAGES[:, np.newaxis]}).items():
+        assert traced[name].shape == wanted.shape
+        np.testing.assert_allclose(traced[name], wanted, atol=0.05)
     assert 0 < np.abs(traced["image"][:, 0] - IMAGES).max() < 0.01  # on the grid of its integers
     np.testing.assert_array_equal(traced["probabilities"][:, 0], network(IMAGES)["probabilities"])
+
+
+def test_a_trace_has_what_a_model_with_integers_of_its_own_computes() -> None:
+    """Sums before a quantizer, pools and movements too; integers are returned as the numbers that they stand for."""
+    path = EXAMPLES / "digits" / "digits.onnx"
+    with np.load(EXAMPLES / "digits" / "digits_test.npz") as test:
+        images = test["image"][:4]
+    traced = onnx_hw.quantize(path).trace(images)
+    wanted = by_onnxruntime(onnx.load(path), {"image": images})
+    real = {name: array for name, array in wanted.items() if array.dtype == np.float32 and array.shape[1] == 1}
+    assert {"conv1_sums", "conv1", "pool1", "features", "scores"} <= real.keys()
+    for name, array in real.items():
+        np.testing.assert_allclose(traced[name], array, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_traces_of_drawn_models(tmp_path: Path, seed: int) -> None:
+    """Every value that an output depends on is traced, in its shape, unless a BatchNormalization absorbed it."""
+    drawing = FloatDrawing(seed)
+    inputs, outputs = drawing.draw(4)
+    path = write(drawing.sketch, tmp_path / "m.onnx", inputs, *outputs)
+    frames = random_frames(flow.read(path), 6)
+    traced, model = onnx_hw.quantize(path, frames, bits=12).trace(frames), onnx.load(path)
+    needed, nodes = set(outputs), list(model.graph.node)
+    for node in reversed(nodes):
+        needed.update(node.input if needed & set(node.output) else ())
+    absorbed = {node.input[0] for node in nodes if node.op_type == "BatchNormalization"}
+    wanted = by_onnxruntime(model, frames)
+    names = [name for name in wanted if name in needed - absorbed]
+    assert names and all(traced[name].shape == wanted[name].shape for name in names)
+    errors = {name: np.abs(traced[name] - wanted[name]).max() / max(1, np.abs(wanted[name]).max()) for name in names}
+    assert max(errors.values()) < 0.05, errors
 
 
 def test_integers_of_every_tensor(network: onnx_hw.QuantizedModel) -> None:
@@ -101,8 +142,8 @@ def test_a_part_of_a_model(cut_at: str | list[str]) -> None:
     part = onnx_hw.quantize(MODEL, IMAGES, cut_at=cut_at)
     outputs = part(IMAGES)
     assert list(outputs) == (["features", "logits"] if "," in cut_at else ["logits"])
-    (wanted,) = by_onnxruntime("logits")
-    np.testing.assert_allclose(outputs["logits"], wanted, atol=0.05)
+    wanted = by_onnxruntime(tiny_float_model(), {"image": IMAGES[:, np.newaxis]})["logits"]
+    np.testing.assert_allclose(outputs["logits"], wanted[:, 0], atol=0.05)
     with pytest.raises(onnx_hw.UserError, match="`cut_at` must be names of tensors"):
         onnx_hw.quantize(MODEL, IMAGES, cut_at=[1])  # type: ignore[list-item]
 
