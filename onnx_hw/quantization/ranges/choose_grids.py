@@ -113,11 +113,21 @@ class _GridChoice:
             low, high = (round(end / float(span.step)) for end in (min(span.low, 0.0), max(span.high, 0.0)))
             for dtype in (min(self.scheme.data.dtype, precision.dtype, key=lambda kind: kind.bits), precision.dtype):
                 if high - low <= dtype.max - dtype.min:  # nothing is lost
-                    self.grids[name] = shorten_step(Grid.over(dtype, span.step, dtype.min - low))
+                    parts = _parts_of_step(high - low, dtype.max - dtype.min)
+                    self.grids[name] = shorten_step(Grid.over(dtype, span.step / parts, dtype.min - parts * low))
                     return
         chosen = mse_range(samples.of(name), precision.bits, tensors=self.tensors, symmetric=precision.symmetric)
         self.chosen[name] = chosen
         self.grids[name] = shorten_step(precision.data_grid(Range(chosen.low, chosen.high)))
+
+
+def _parts_of_step(used: int, steps: int) -> int:
+    """Return the greatest power of two into which each of the ``used`` steps can be divided, of a grid of ``steps``.
+
+    Other frames may have numbers between those of the samples, as grey pixels between black and white ones. Powers of
+    two keep every number that the samples have.
+    """
+    return 1 << (steps // max(used, 1)).bit_length() - 1
 
 
 def _shared_grid(grids: Sequence[Grid]) -> Grid:

@@ -29,13 +29,25 @@ DIGITS = EXAMPLES / "digits"
 Inject = Callable[[pytest.MonkeyPatch], None]
 
 
-def verdict_of(scheme: Scheme | None = None, scale: np.ndarray | None = None) -> QuantizerVerdict:
-    """The verdict on digits; of samples whose brightness differs by ``scale`` where it is given."""
+def digits_images() -> np.ndarray:
+    """Images of the samples, in sixteenths from 0 to 1."""
+    return np.load(DIGITS / "digits_calibration.npz")["image"].astype(np.float32)
+
+
+def verdict_of(
+    scheme: Scheme | None = None, scale: np.ndarray | None = None, others: tuple[np.ndarray, np.ndarray] | None = None
+) -> QuantizerVerdict:
+    """The verdict on digits; of samples whose brightness differs by ``scale`` where it is given.
+
+    ``others`` are samples and frames in place of those.
+    """
     model = flow.read(DIGITS / "digits_float.onnx")
-    images = np.load(DIGITS / "digits_calibration.npz")["image"].astype(np.float32)
+    images = digits_images()
     samples = {"image": images if scale is None else images * scale.reshape(-1, 1, 1, 1, 1).astype(np.float32)}
-    made = flow.quantized(model, SampleRanges(samples), scheme)
     frames = [{"image": image} for image in samples["image"][:4]]
+    if others is not None:
+        samples, frames = {"image": others[0]}, [{"image": image} for image in others[1]]
+    made = flow.quantized(model, SampleRanges(samples), scheme)
     assert made.floats is not None
     fidelity = Fidelity(*made.floats, made.model)
     for frame in frames:
@@ -48,6 +60,16 @@ def test_a_sound_choice_passes(bits: int) -> None:
     verdict = verdict_of(Scheme(data=Precision(bits)))
     assert verdict.findings == () and verdict.obstacle == ""
     assert verdict.grids == 3 and verdict.tensors == 5
+
+
+@pytest.mark.parametrize("levels", [1, 2, 4, 16])
+def test_frames_may_lie_between_the_levels_of_the_samples(levels: int) -> None:
+    """Black and white samples, or few greys, say nothing about the greys of other images."""
+    images = digits_images()
+    seen = (np.round(images * levels) / levels).astype(np.float32)
+    finer = (np.round(images[:4] * 200) / 255).astype(np.float32)
+    verdict = verdict_of(others=(seen, finer))
+    assert verdict.findings == () and verdict.tensors == 5
 
 
 def unequal() -> np.ndarray:
@@ -113,7 +135,7 @@ def rounds_weights(rounding: Callable[..., Any]) -> Inject:
 
 
 FAULTS: dict[str, tuple[Inject, str]] = {
-    "the last sample is kept": (keeps_the_last_sample, "must be as fine as"),
+    "the last sample is kept": (keeps_the_last_sample, "must cover its numbers"),
     "ranges of the last sample": (of_ranges(lambda span: span, samples=slice(-1, None)), "must"),
     "half of every range": (of_ranges(lambda span: replace(span, high=span.high / 2)), "must cover its numbers"),
     "ends are swapped": (of_ranges(lambda span: replace(span, low=-span.high, high=-span.low)), "must cover"),
