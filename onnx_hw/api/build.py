@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from onnx_hw.api.check_arguments import check_arguments
 from onnx_hw.api.keywords import errors_in_keywords
 from onnx_hw.api.model_source import AnyModel, ModelSource, model_source
 from onnx_hw.api.notes import warn_of
@@ -38,6 +39,7 @@ from onnx_hw.samples.read_samples import write_samples
 
 
 @errors_in_keywords()
+@check_arguments
 def build(
     model: AnyModel | QuantizedModel,
     *,

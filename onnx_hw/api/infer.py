@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onnx_hw.api.check_arguments import check_arguments
 from onnx_hw.api.keywords import errors_in_keywords
 from onnx_hw.api.receiver import receiver
 from onnx_hw.api.requests import GivenSamples
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @errors_in_keywords()
+@check_arguments
 def infer(
     build: Build | str | os.PathLike[str],
     inputs: GivenSamples,

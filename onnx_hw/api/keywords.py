@@ -21,12 +21,20 @@ resize seed sqnr state stop-after store streaming strict waves weights
 OPTIONS = frozenset(_WORDS.split())
 """Options of ``onnx-hw build`` and ``onnx-hw infer`` that are keywords of ``onnx_hw.build`` and ``onnx_hw.infer``."""
 
+_COMMAND = re.compile(r"(`onnx-hw [^`]*`)")
 _QUOTED = re.compile(r"`--([a-z][a-z-]*) ([^`\s]+)`")
 _PLAIN = re.compile(r"(?<![\w`-])(`?)--([a-z][a-z-]*)(?: ([\w.]+=[\w.]+(?:,[\w.]+=[\w.]+)*|\d[\d.]*\d|\d))?")
 
 
 def in_keywords(text: str) -> str:
-    """Return a sentence with ``multipliers=3`` in place of ``--multipliers 3``; other programs' options stay."""
+    """Return a sentence with ``multipliers=3`` in place of ``--multipliers 3``.
+
+    Options of other programs stay, and those of a whole command, which is for a shell.
+    """
+    return "".join(part if _COMMAND.fullmatch(part) else _in_sentence(part) for part in _COMMAND.split(text))
+
+
+def _in_sentence(text: str) -> str:
     text = _QUOTED.sub(lambda match: f"`{_spelled(match[1], match[2]) or match[0][1:-1]}`", text)
     return _PLAIN.sub(lambda match: match[1] + (_spelled(match[2], match[3]) or match[0][len(match[1]) :]), text)
 

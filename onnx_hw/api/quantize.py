@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw import flow
+from onnx_hw.api.check_arguments import check_arguments
 from onnx_hw.api.keywords import errors_in_keywords
 from onnx_hw.api.model_source import AnyModel, ModelSource, model_source
 from onnx_hw.api.notes import warn_of
@@ -27,6 +28,7 @@ from onnx_hw.samples.samples import SampleSource
 
 
 @errors_in_keywords()
+@check_arguments
 def quantize(
     model: AnyModel,
     calibration: GivenSamples | None = None,

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
+from onnx_hw.api.check_arguments import whole_number
 from onnx_hw.messages.errors import user_error
 from onnx_hw.runtime.options import OutputKind, QuantizeOptions, ReadOptions
 
@@ -32,18 +33,14 @@ def read_options(
     """Return the options of reading.
 
     Args:
-        cut_at: names of tensors, or one text of names with commas between them.
+        cut_at: names of tensors; one may be several names, with commas between them.
         dimensions: sizes by dimension name; None for none.
         state: name of an output by that of the input that it becomes in the next frame; None for none.
         streaming, strict, lenient, newer: as in ``ReadOptions``.
 
     Raises:
-        UserError: a name is not a text.
+        UserError: a name of ``state`` is not a text.
     """
-    names = (cut_at,) if isinstance(cut_at, str) else tuple(cut_at)
-    if not all(isinstance(name, str) for name in names):
-        message = f"`cut_at` must be names of tensors, not {cut_at!r}"
-        raise user_error("argument", message, where="cut_at", hint='cut_at="name", or cut_at=["a", "b"]')
     kept = {} if state is None else state
     if not isinstance(kept, Mapping) or not all(isinstance(name, str) for pair in kept.items() for name in pair):
         message = f"`state` must name an output for each input that is kept, not {state!r}"
@@ -54,7 +51,7 @@ def read_options(
         strict=strict,
         lenient=lenient,
         newer=newer,
-        cut_at=names,
+        cut_at=(cut_at,) if isinstance(cut_at, str) else tuple(cut_at),
         state=pairs,
         streaming=streaming,
     )
@@ -81,8 +78,11 @@ def quantize_options(
     """
     widths = dict(bits) if isinstance(bits, Mapping) else dict.fromkeys(KINDS, bits)
     wrong = [name for name in widths if name not in KINDS]
-    numbers = all(bits is None or (isinstance(bits, int) and not isinstance(bits, bool)) for bits in widths.values())
-    if wrong or not numbers:
+    try:
+        widths = {name: number if number is None else whole_number(number) for name, number in widths.items()}
+    except TypeError:
+        wrong.append("bits")
+    if wrong:
         raise user_error(
             "argument",
             f"the bits must be a whole number, or whole numbers for `weights` and `data`, not {bits!r}",

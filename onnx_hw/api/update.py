@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw.api.build import material
+from onnx_hw.api.check_arguments import check_arguments
 from onnx_hw.api.keywords import errors_in_keywords
 from onnx_hw.api.model_source import AnyModel, model_source
 from onnx_hw.api.receiver import receiver
@@ -18,6 +19,7 @@ from onnx_hw.runtime.progress import Progress
 
 
 @errors_in_keywords()
+@check_arguments
 def update(
     build: Build | str | os.PathLike[str],
     model: AnyModel,

@@ -10,13 +10,14 @@ note says so. Integers for an input of floats are refused: the scale that the mo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.messages.text import did_you_mean, short, spelled_shape
+from onnx_hw.messages.text import did_you_mean, nearest, short, spelled_shape
 from onnx_hw.onnx.graph.element_types import BY_NAME, ElementType
 from onnx_hw.onnx.graph.model import MAX_AXES, Value
 from onnx_hw.samples.samples import Note, Samples, frame_count
@@ -80,7 +81,10 @@ def check_samples(
             problems.extend(error.problems)
     for key in named:
         if key not in names and key != LABELS and all(name in named for name in names):
-            hint = did_you_mean(str(key), [*names, LABELS])
+            known = ", ".join(short(name) for name in names[:8])
+            hint = f"leave it out: the graph has {known}; right classes are `{LABELS}`"
+            if nearest(str(key), [LABELS]):
+                hint = did_you_mean(str(key), [LABELS])
             problems.append(_problem("samples-unknown", f"the graph has no input {short(str(key))}", source, hint))
     counts = {name: len(array) for name, array in stacked.items()}
     if len(set(counts.values())) > 1:
@@ -203,6 +207,9 @@ def listed_names(what: str, names: Sequence[str]) -> str:
 
 
 def _array_of(given: ArrayLike, where: str) -> np.ndarray:
+    if given is None or isinstance(given, str | bytes | os.PathLike):
+        message = f"there must be an array of numbers, not {given!r:.80}"
+        raise UserError(_problem("samples-format", message, where, 'np.load("x.npy") reads an array from a file'))
     try:
         return np.asarray(given)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:

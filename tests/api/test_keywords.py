@@ -29,6 +29,8 @@ from onnx_hw.cli.infer import infer
         ("build it without --stop-after", "build it without stop_after"),
         ("--dim NAME=NUMBER", 'dimensions={"NAME": NUMBER}'),
         ("`onnx-hw program DIR --flash` writes it", "`onnx-hw program DIR --flash` writes it"),
+        ("`onnx-hw build MODEL --board ...` makes one", "`onnx-hw build MODEL --board ...` makes one"),
+        ("`onnx-hw infer DIR --port sim`, or --port", "`onnx-hw infer DIR --port sim`, or port"),
         ("each of --bits and --sqnr sets the bits", "each of bits and sqnr sets the bits"),
     ],
 )
@@ -36,7 +38,7 @@ def test_options_become_keywords(said: str, keyword: str) -> None:
     assert in_keywords(said) == keyword
 
 
-@pytest.mark.parametrize("function", [onnx_hw.build, onnx_hw.infer, onnx_hw.quantize])
+@pytest.mark.parametrize("function", [onnx_hw.build, onnx_hw.infer, onnx_hw.quantize, onnx_hw.update])
 def test_every_keyword_has_a_type(function: object) -> None:
     for parameter in inspect.signature(function).parameters.values():
         assert parameter.annotation is not inspect.Parameter.empty

@@ -104,7 +104,8 @@ def test_names() -> None:
     image, mask = np.zeros((2, 1, 8, 8), np.float32), np.zeros((2, 5), np.int8)
     text = refusal({"imgae": image})
     assert "`image`, float [1,1,8,8]" in text and "`imgae`; name it as the input" in text
-    assert "did you mean `mask`?" in refusal({"image": image, "mask": mask, "maks": mask}, IMAGE, MASK)
+    text = refusal({"image": image, "mask": mask, "maks": mask}, IMAGE, MASK)
+    assert "leave it out: the graph has `image`, `mask`" in text
     text = refusal(image, IMAGE, MASK, source="calibration")
     assert "`image` float [1,1,8,8], `mask` int8 [5]" in text and "where  calibration" in text
     assert '{"image": ..., "mask": ...}' in text
