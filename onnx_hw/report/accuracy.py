@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
+from onnx_hw.messages.html import render_value
 from onnx_hw.report.sample_picture import sample_pictures
 from onnx_hw.samples.outputs import answers_of, share_right
 
@@ -38,7 +39,7 @@ class LostSample:
     picture: Annotated[str, "the input as PNG in base64, at most 64 pixels wide; empty where it is no image"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Accuracy:
     """Share of labelled samples for which the largest output is the right class, 0..1."""
 
@@ -57,6 +58,21 @@ class Accuracy:
     lost_samples: Annotated[int, "samples that the model gets right and the integer network wrong"] = 0
     won_samples: Annotated[int, "samples that the integer network gets right and the model wrong"] = 0
     lost: Annotated[tuple[LostSample, ...], "the first twelve lost samples"] = ()
+
+    def _facts(self) -> dict[str, str]:
+        facts = {"integers": f"{self.golden:.2%}", "model": f"{self.reference:.2%}"}
+        if self.circuit is not None:
+            facts["circuit"] = f"{self.circuit:.2%} of the first {self.circuit_samples:,}"
+        return {**facts, "lost": f"{self.lost_samples:,}", "won": f"{self.won_samples:,}"}
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts().items())
+        return f"Accuracy of {self.samples:,} samples: {facts}"
+
+    def _repr_html_(self) -> str:
+        rows = [(of.label, f"{of.samples:,}", f"{of.golden:.2%}", f"{of.reference:.2%}") for of in self.classes]
+        columns = ("class", "samples", "integers", "model")
+        return render_value(f"Accuracy of {self.samples:,} samples", self._facts(), "Classes", columns, rows)
 
     @property
     def circuit_in_words(self) -> str:

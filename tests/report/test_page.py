@@ -148,7 +148,10 @@ def test_the_plots_have_the_figures_of_the_report():
     cores = data["timeline"]["cores"]
     work = [["".join(str(digit) * steps for digit, steps in runs) for runs in core["frames"]] for core in cores]
     assert work == [list(core.frames) for core in FULL.timeline.cores]
-    assert data["noise"]["tensors"] == [{"number": 0, "name": "image_int8", "bits": 8, "sqnr_db": 41.3}]
+    assert data["noise"]["tensors"] == [
+        {"number": 0, "name": "image_int8", "bits": 8, "sqnr_db": 41.3},
+        {"number": None, "name": "probabilities", "bits": None, "sqnr_db": 31.2},
+    ]
     assert sorted(edge["label"] for edge in data["graph"]["edges"]) == ["", "", "4 of 6"]
 
 

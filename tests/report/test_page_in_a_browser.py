@@ -1,4 +1,4 @@
-"""``report.html`` laid out by Chromium, where there is one: wide and narrow, light and dark."""
+"""Pages laid out by Chromium, where there is one: wide and narrow, light and dark."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ from typing import Any
 
 import pytest
 
+from onnx_hw.commands.explore.grid import Choice
+from onnx_hw.commands.explore.report import page as explore_page
+from onnx_hw.commands.explore.result import Explored, Tally
+from onnx_hw.commands.explore.row import ExploreRow, State
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.report import proof_chain
+from onnx_hw.report.html.comparison import compare
 from onnx_hw.report.html.page import page
 from onnx_hw.report.model import Report
+from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw_boards.cells import Cells
 from support.sample_report import FULL
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -30,10 +37,15 @@ const meets = (one, two) =>
 const nodes = all(".flow li");
 const blocks = all("main > section, main > header");
 const shade = getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number);
-document.body.dataset.found = JSON.stringify({
+const found = {
   width: document.documentElement.clientWidth,
   needed: document.documentElement.scrollWidth,
-  verdict: box(document.querySelector(".verdict")).bottom,
+  verdict: Math.max(0, ...all(".verdict").map((verdict) => box(verdict).bottom)),
+  copy: all("td > .copy").map((button) => box(button).right),
+  hot: all(".flow.drawn li.hot").map((node) => {
+    const [one, frame] = [box(node), box(node.closest(".scroll"))];
+    return frame.top <= one.top && one.bottom <= frame.bottom;
+  }),
   overlaps: blocks.slice(1).filter((block, k) => box(block).top < box(blocks[k]).bottom - 1).length,
   empty: all("svg").filter((svg) => !svg.childElementCount || box(svg).width < 10 || box(svg).height < 9).length,
   nodes: nodes.length,
@@ -47,8 +59,15 @@ document.body.dataset.found = JSON.stringify({
   painted: all(".plot canvas").map((canvas) => new Set(new Uint32Array(
     canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size),
   brightness: (shade[0] + shade[1] + shade[2]) / 3,
-});
+};
+parent.postMessage(JSON.stringify(found), "*");
 """
+
+FRAME = """<!DOCTYPE html><body style="margin: 0">
+<iframe src="page.html" style="border: 0; height: 900px; width: WIDTHpx"></iframe>
+<script>addEventListener("message", (event) => { document.body.dataset.found = event.data; });</script></body>
+"""
+"""Page around the page, as wide as it is asked to be: a window of Chromium is at least about 500 pixels wide."""
 
 LONG = "model/activation/Relu;model/batch_normalization/FusedBatchNormV3;model/conv2d/Conv2D/" + 9 * "x_"
 
@@ -62,16 +81,18 @@ def failed():
     return replace(FULL, design=design, failure=proof_chain.failure("simulate", UserError(problem)), warnings=(LONG,))
 
 
-def laid_out(report: Report, folder: Path, width: int, scheme: int) -> dict[str, Any]:
-    """Return what Chromium measures on the page of a report."""
-    text = page(report).replace("</body>", f"<script>//<![CDATA[\n{MEASURE}\n//]]></script></body>")
-    place = folder / "page.html"
-    place.write_text(text, encoding="utf-8")
+def laid_out(text: str, folder: Path, width: int, scheme: int) -> dict[str, Any]:
+    """Return what Chromium measures on a page."""
+    text = text.replace("</body>", f"<script>//<![CDATA[\n{MEASURE}\n//]]></script></body>")
+    (folder / "page.html").write_text(text, encoding="utf-8")
+    place = folder / "frame.html"
+    place.write_text(FRAME.replace("WIDTH", str(width)), encoding="utf-8")
     options = [
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
-        f"--window-size={width},900",
+        "--window-size=1400,900",
+        "--virtual-time-budget=10000",
         f"--user-data-dir={folder}",
     ]
     options += [f"--blink-settings=preferredColorScheme={scheme}", "--dump-dom", place.as_uri()]
@@ -98,24 +119,63 @@ def dense(layers: int) -> Report:
     return replace(FULL, design=replace(FULL.design, nodes=cores, fifos=fifos), timeline=None)
 
 
+def explored() -> str:
+    """Return the page of an exploration with many columns."""
+    cells = Cells(1234, 2345, 12, 7)
+    rows = tuple(
+        ExploreRow(
+            number=number,
+            choice=Choice(board="ulx3s", scheduling=ScheduleRequest(multipliers=number), seed=number),
+            command=f"onnx-hw build {LONG}.onnx --board ulx3s --multipliers {number} --seed {number}",
+            state=State.ROUTED,
+            lanes=number,
+            interval=1000 // number,
+            latency=2000,
+            used=cells,
+            fmax_mhz=80.0 + number,
+            frames_per_second=1000.0 * number,
+            sqnr_db=30.0,
+            accuracy=0.97,
+            best=number == 3,
+            knee=number == 3,
+        )
+        for number in range(1, 6)
+    )
+    return explore_page(Explored(Path("explored"), rows, Tally(), 1.0), LONG)
+
+
+WIDTHS = pytest.mark.parametrize(("width", "scheme"), [(1280, LIGHT), (800, DARK), (390, DARK)])
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
-@pytest.mark.parametrize(("width", "scheme"), [(1280, LIGHT), (500, DARK)])
+@WIDTHS
 def test_nothing_overlaps_or_is_empty(tmp_path: Path, width: int, scheme: int) -> None:
-    found = laid_out(failed(), tmp_path, width, scheme)
-    assert found["needed"] <= found["width"], "the page is wider than the window"
+    found = laid_out(page(failed()), tmp_path, width, scheme)
+    assert found["needed"] <= found["width"] <= width < found["width"] + 30, "the page is wider than the window"
     assert found["verdict"] < 600, "the reason for failure is below the fold"
     assert (found["overlaps"], found["empty"], found["outside"], found["cut"]) == (0, 0, 0, 0)
-    assert (found["nodes"], found["meeting"], found["labels"]) == (6, 0, 0)
+    assert (found["nodes"], found["meeting"], found["labels"], found["hot"]) == (6, 0, 0, [True])
     assert len(found["plots"]) == 2 and min(found["plots"]) > 90, "the timeline, and signal to noise"
     assert min(found["painted"]) > 5, "a plot is empty"
     assert (found["brightness"] < 60) == (scheme == DARK)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+@WIDTHS
+def test_other_pages_fit(tmp_path: Path, width: int, scheme: int) -> None:
+    for text in (explored(), compare(failed(), FULL, (LONG, "b")).page()):
+        found = laid_out(text, tmp_path, width, scheme)
+        assert found["needed"] <= found["width"] <= width < found["width"] + 30, "the page is wider than the window"
+        assert (found["overlaps"], found["empty"]) == (0, 0)
+        assert (found["brightness"] < 60) == (scheme == DARK)
+        assert width < 800 or all(right < width for right in found["copy"]), "a button is outside of the window"
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 def test_long_streams_of_a_dense_block_are_named_and_not_drawn(tmp_path: Path) -> None:
     """Drawn, they would take dagre minutes for a network of a hundred layers."""
-    found = laid_out(dense(24), tmp_path, 1280, LIGHT)
+    found = laid_out(page(dense(24)), tmp_path, 1280, LIGHT)
     assert (found["meeting"], found["labels"], found["cut"]) == (0, 0, 0)
     streams = found["drawn"] + found["distant"] / 2
     assert found["distant"] > 0 and streams == 24 + sum(range(24)) + 24

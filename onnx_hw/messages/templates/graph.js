@@ -90,7 +90,9 @@ const drawGraph = () => {
     }
   });
   const scroller = flow.parentElement;
-  scroller.scrollLeft = graph.node(items[0].id).x - scroller.clientWidth / 2;
+  const hot = items.find((item) => item.classList.contains("hot"));
+  scroller.scrollLeft = graph.node((hot || items[0]).id).x - scroller.clientWidth / 2;
+  scroller.scrollTop = hot ? graph.node(hot.id).y - scroller.clientHeight / 2 : 0;
 };
 
 /* Cut names off at their beginning, so that their ends fit; the font has one width. */

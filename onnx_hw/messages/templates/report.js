@@ -63,7 +63,7 @@ const drawNoise = (element) => {
     padding: [10, 14, 0, 0],
     scales: {x: {time: false, range: [-0.5, tensors.length - 0.5]}, y: {range: [1.05 * lowest, 1.05 * highest]}},
     axes: [
-      across("tensors in the order of the data", named
+      across("tensors in the order of the data, then the outputs of the model", named
         ? {rotate: -90, size: 10 + Math.max(...names.map(textWidth)), splits: () => points.map((point) => point.x), values: () => names}
         : {incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]}),
       upright("signal to noise, dB"),
@@ -77,14 +77,14 @@ const drawNoise = (element) => {
   plot.over.addEventListener("mousemove", (event) => {
     const at = Math.round(plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x"));
     const tensor = tensors[at];
-    plot.over.style.cursor = tensor ? "pointer" : "";
+    plot.over.style.cursor = tensor && tensor.number !== null ? "pointer" : "";
     if (!tensor) return hideTip();
-    showTip(event, [tensor.name, `${tensor.sqnr_db.toFixed(1)} dB`, `${tensor.bits} bits`]);
+    showTip(event, [tensor.name, `${tensor.sqnr_db.toFixed(1)} dB`, tensor.bits === null ? "output of the model" : `${tensor.bits} bits`]);
   });
   plot.over.addEventListener("mouseleave", hideTip);
   plot.over.addEventListener("click", (event) => {
     const at = Math.round(plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x"));
-    if (tensors[at]) location.hash = `tensor-${tensors[at].number}`;
+    if (tensors[at] && tensors[at].number !== null) location.hash = `tensor-${tensors[at].number}`;
   });
 };
 

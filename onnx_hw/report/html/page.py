@@ -157,7 +157,13 @@ def _integers(report: Report) -> dict[str, Any]:
         for number, tensor in enumerate(tensors)
         if tensor.sqnr_db is not None
     ]
-    return {"any_seen": seen, "noise": noise, "outline": outline}
+    floats = report.reference.float_model if report.reference is not None else None
+    of_outputs = [
+        {"number": None, "name": output.name, "bits": None, "sqnr_db": output.sqnr_db}
+        for output in (floats.outputs if floats is not None else ())
+        if output.sqnr_db is not None
+    ]
+    return {"any_seen": seen, "noise": [*noise, *of_outputs], "tensor_noise": bool(noise), "outline": outline}
 
 
 def _timeline(timeline: Timeline) -> dict[str, Any]:
