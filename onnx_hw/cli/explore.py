@@ -48,8 +48,9 @@ def _several(kind: click.ParamType) -> Callable[..., tuple[Any, ...]]:
 
 
 def _bits(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[dict[str, int], ...]:
-    """Parse ``("weights=4,data=8", "data=9")`` to the widths of each."""
-    return tuple(widths(context, parameter, text) for text in given)
+    """Parse ``("weights=4,data=8", "4,6")`` to the widths of each: of the first, of 4 bits, and of 6 bits."""
+    each = (text.split(",") if "=" not in text else [text] for text in given)
+    return tuple(widths(context, parameter, text.strip()) for texts in each for text in texts)
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, given: str | None) -> float | None:
@@ -118,7 +119,7 @@ GRID = gathered(
         help="Use these clocks instead of the board's own."),
     click.option("--folding", "foldings", type=FILE, multiple=True, metavar="FILE",
         help="Use the foldings in this file; may be given several times."),
-    click.option("--bits", callback=_bits, multiple=True, metavar="N|weights=N,data=N",
+    click.option("--bits", callback=_bits, multiple=True, metavar="N,...|weights=N,data=N",
         help="Bits of the integers for a float model; may be given several times."),
     click.option("--sqnr", callback=_several(Quantity("dB", min=1, max=MOST_DB)), metavar="DB,...",
         help="Also try the cheapest bits that reach these signal-to-noise ratios on the samples."),

@@ -105,9 +105,10 @@ def model_reference(witness: Witness) -> ChainLink:
     if witness.obstacle:
         return open_reference(witness.obstacle)
     turned = f"; {witness.rounded:,} integers decided the other way, each at a tie" if witness.rounded else ""
+    tensors = "1 tensor" if witness.tensors == 1 else f"{witness.tensors} tensors"
     return ChainLink(
         FAILED if witness.wrong else PROVEN,
-        f"{witness.tensors} tensors, the outputs and what is decided on the way, with onnxruntime{turned}",
+        f"{tensors}, the outputs and what is decided on the way, with onnxruntime{turned}",
         witness.frames,
         1,
         witness.values,

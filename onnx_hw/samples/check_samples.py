@@ -196,6 +196,8 @@ def _missing(value: Value, named: Mapping[str, ArrayLike], names: Sequence[str],
     hint = "give an array of that name"
     if unknown:
         hint = f"{listed_names('there is the key', unknown)}; name it as the input"
+        if len(unknown) > 1 and LABELS not in named:
+            hint = f"{hint}, and right classes `{LABELS}`"
     return _problem("samples-missing", message, where, hint)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from onnx_hw import flow
+from onnx_hw.cli.explore import explore as command
 from onnx_hw.commands.explore import worker as workers_side
 from onnx_hw.commands.explore.api import explore_with_executor
 from onnx_hw.commands.explore.explore import Limits, explore
@@ -264,3 +265,9 @@ def test_ctrl_c_ends_everything(model: Path, tmp_path: Path) -> None:
     assert running.returncode == 130 and "interrupted" in said and "Traceback" not in said, said
     assert not alive(log)
     assert time.monotonic() - begun < 15, "a loaded machine may take longer than two seconds, but not this long"
+
+
+def test_bits_with_commas_are_settings_of_their_own() -> None:
+    given = ["model.onnx", "--bits", "4,8", "--bits", "weights=4,data=8"]
+    bits = command.make_context("explore", given, resilient_parsing=True).params["bits"]
+    assert bits == ({"weights": 4, "data": 4}, {"weights": 8, "data": 8}, {"weights": 4, "data": 8})
