@@ -67,6 +67,7 @@ class JudgedProduct:
         integers, zero, step: integers of the weights, their zero points, and the steps, which are broadcast to them.
         floats: weights of the float model.
         biased: name of the result behind the bias; empty without one.
+        rounding: mean square of a step of the bias, which may be off by one.
     """
 
     node: Node
@@ -76,6 +77,7 @@ class JudgedProduct:
     step: np.ndarray
     floats: np.ndarray
     biased: str
+    rounding: float = 0.0
     macs: int = 0
     frames: int = 0
     rows: int = 0
@@ -179,21 +181,24 @@ def _products(quantized: Model, floats: Model) -> list[JudgedProduct]:
             )
         following = readers.get(node.outputs[0], ())
         adds = len(following) == 1 and facts_of(following[0]).effect is Effect.ADDS and following[0].outputs[0] in known
-        biased = (
-            following[0].outputs[0]
-            if adds and _is_constant(following[0], node.outputs[0], producers, graph.constants)
-            else ""
-        )
-        product = JudgedProduct(node, place, integers, zero, step, weights.astype(np.float64), biased)
+        rounding = _bias_rounding(following[0], node.outputs[0], producers, graph.constants) if adds else None
+        biased = "" if rounding is None else following[0].outputs[0]
+        floats_of = weights.astype(np.float64)
+        product = JudgedProduct(node, place, integers, zero, step, floats_of, biased, rounding or 0.0)
         if product.groups == 1 or product.axis == 0:
             products.append(product)
     return products
 
 
-def _is_constant(node: Node, data: str, producers: Mapping[str, Node], constants: Mapping[str, np.ndarray]) -> bool:
-    """Return whether a node adds a constant to data."""
+def _bias_rounding(
+    node: Node, data: str, producers: Mapping[str, Node], constants: Mapping[str, np.ndarray]
+) -> float | None:
+    """Return the mean square step of the constant that a node adds to data; None if it adds none."""
     (other,) = [name for name in node.inputs if name != data] or [data]
-    return other in constants or _stored(constants, producers, other) is not None
+    stored = _stored(constants, producers, other)
+    if stored is not None:
+        return float(np.square(stored[2]).mean())
+    return 0.0 if other in constants else None
 
 
 def _stored(
@@ -336,7 +341,7 @@ def _mean(product: JudgedProduct, samples: int) -> Iterator[str]:
     kept = 1.0 if product.floats.min() >= 0 else min(1.0, 2 * (PRIOR_ROWS / (product.rows_behind + PRIOR_ROWS)) ** 2)
     most = MAX_MEAN if count < samples else MAX_MEAN_OF_ALL
     allowed = kept * own + most * (1 + FEW_OUTPUTS / product.means[0].size) * chance
-    if left > allowed + MIN_SHARE * product.signal / count:
+    if left > allowed + product.rounding + MIN_SHARE * product.signal / count:
         yield (
             f"the bias behind `{product.node.label}` must make up for the mean error of its outputs; {sqrt(left):.3g} "
             f"is left on {count} samples, {sqrt(own):.3g} with the float model's own bias, and chance makes "

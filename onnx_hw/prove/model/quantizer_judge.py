@@ -13,8 +13,8 @@ no line with it:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import log10
+from dataclasses import dataclass, replace
+from math import inf, log10
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,9 @@ MAX_BELOW_DB = 18.0
 MAX_OUTPUT_BELOW_DB = 24.0
 """The same for an output: a function such as Sigmoid may magnify what is left of a difference of two errors."""
 
+WIDTHS = (1.1, 1.2, 1.35, 1.5, 1.7, 1.9)
+"""Widths of other plain grids, relative to the extremes: those of sound grids lie between 1 and 4."""
+
 ENOUGH_DB = 60.0
 """Fidelity that is never too little: float32 itself ends not far above."""
 
@@ -99,11 +102,10 @@ def judge_quantizer(
         return QuantizerVerdict(obstacle="the network keeps a state")
     if loops_of(prepared.graph.nodes):
         return QuantizerVerdict(obstacle="a tensor leads back to an earlier step")
-    grids = {
-        name: grid for name, grid in chosen_grids(quantized, prepared).items() if not _may_saturate(prepared, name)
-    }
+    grids = chosen_grids(quantized, prepared)
+    free = {name for name in grids if _may_saturate(prepared, name)}
     count = min(map(len, samples.values()), default=0)
-    if not grids or not count:
+    if len(free) == len(grids) or not count:
         return QuantizerVerdict(obstacle="there are no samples, or no grids")
     chosen = [{name: array[k] for name, array in samples.items()} for k in range(0, count, -(-count // MAX_SAMPLES))]
     try:
@@ -111,11 +113,45 @@ def judge_quantizer(
         grids = {name: grid for name, grid in grids.items() if seen[name].values}
         plain = _plain_grids(grids, seen)
         likeness = _plain_fidelity(prepared, plainly_rounded(prepared, quantized, plain), fidelity, frames)
+        yardsticks = {name: statistics.sqnr_db for name, statistics in likeness.items() if name not in free}
+        bad = list(_judge_fidelity(fidelity, yardsticks))
+        if bad:
+            bad = list(
+                _judge_fidelity(fidelity, _least_of_wider(yardsticks, prepared, quantized, plain, fidelity, frames))
+            )
         of_products = judge_products(quantized, equalized, samples) if equalized is not None else ()
     except UserError as error:
         return QuantizerVerdict(obstacle=error.problems[0].message)
-    findings = [*_judge_grids(grids, plain, seen), *_judge_fidelity(fidelity, likeness), *of_products]
-    return QuantizerVerdict(len(grids), len(likeness), tuple(findings))
+    judged = {name: grid for name, grid in grids.items() if name not in free}
+    findings = [*_judge_grids(judged, plain, seen), *bad, *of_products]
+    return QuantizerVerdict(len(judged), len(yardsticks), tuple(findings))
+
+
+def _least_of_wider(
+    nearest: Mapping[str, float | None],
+    prepared: Model,
+    quantized: Model,
+    plain: Mapping[str, ChosenGrid],
+    fidelity: Fidelity,
+    frames: Sequence[Frame],
+) -> dict[str, float | None]:
+    """Return the least fidelity of the model that is rounded plainly to grids of several widths, by name, dB.
+
+    What a wider grid costs anyhow is added. Most tensors lose nothing more. Behind a function that is steep for the
+    numbers at hand, such as a Sigmoid of thousands, it is chance which few numbers lie on the wrong side: what the
+    widths differ by is taken off.
+    """
+    found = {name: [inf if one is None else one] for name, one in nearest.items()}
+    for width in WIDTHS:
+        wider = {
+            name: ChosenGrid(name, grid.low * width, grid.high * width, grid.step * width)
+            for name, grid in plain.items()
+        }
+        made = _plain_fidelity(prepared, plainly_rounded(prepared, quantized, wider), fidelity, frames)
+        for name in found.keys() & made.keys():
+            one = made[name].sqnr_db
+            found[name].append(inf if one is None else one + 20 * log10(width))
+    return {name: 2 * min(each) - max(each) if max(each) < inf else None for name, each in found.items()}
 
 
 def _may_saturate(model: Model, name: str) -> bool:
@@ -142,6 +178,10 @@ def _judge_grids(
         outside = float(((numbers < grid.low - grid.step / 2) | (numbers > grid.high + grid.step / 2)).mean())
         span = f"{seen[name].low:.4g} .. {seen[name].high:.4g}"
         signal, lost, least = (float(np.square(x).mean()) for x in _errors(numbers, grid, plain[name]))
+        if _decibels(lost, least) > MAX_NOISE_DB:  # by chance, few numbers may lie on a plain grid
+            wider = {width: replace(plain[name], step=plain[name].step * width) for width in WIDTHS}
+            errors = {width: one.rounded(numbers) - numbers for width, one in wider.items()}
+            least = max(least, *(float(np.square(error).mean()) / width**2 for width, error in errors.items()))
         excess = _decibels(lost, least)
         if outside > MAX_OUTSIDE and excess > MAX_SATURATED_DB:
             yield (
@@ -163,9 +203,10 @@ def _decibels(more: float, less: float) -> float:
     return 10 * log10(max(more, 1e-300) / max(less, 1e-300))
 
 
-def _judge_fidelity(fidelity: Fidelity, plain: Mapping[str, NoiseStatistics]) -> Iterator[str]:
+def _judge_fidelity(fidelity: Fidelity, plain: Mapping[str, float | None]) -> Iterator[str]:
+    """Judge the fidelity of tensors and outputs against that of plain rounding, by name, dB; others are not judged."""
     for name, statistics in {**fidelity.host, **fidelity.tensors, **fidelity.outputs}.items():
-        golden, other = statistics.sqnr_db, plain[name].sqnr_db if name in plain else None
+        golden, other = statistics.sqnr_db, plain.get(name)
         most = MAX_OUTPUT_BELOW_DB if name in fidelity.outputs else MAX_BELOW_DB
         if golden is not None and other is not None and golden < min(other - most, ENOUGH_DB - most):
             yield (

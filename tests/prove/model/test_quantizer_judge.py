@@ -24,6 +24,8 @@ from onnx_hw.quantization.scheme import Precision, Scheme
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.stage import Stage
 from support.fixture_paths import EXAMPLES
+from support.onnx_oracle import random_frames, write
+from support.random_float_models import FloatDrawing
 
 DIGITS = EXAMPLES / "digits"
 Inject = Callable[[pytest.MonkeyPatch], None]
@@ -32,6 +34,18 @@ Inject = Callable[[pytest.MonkeyPatch], None]
 def digits_images() -> np.ndarray:
     """Images of the samples, in sixteenths from 0 to 1."""
     return np.load(DIGITS / "digits_calibration.npz")["image"].astype(np.float32)
+
+
+def verdict_on(
+    model: Any, samples: dict[str, np.ndarray], frames: list[dict[str, np.ndarray]], scheme: Scheme | None = None
+) -> QuantizerVerdict:
+    """The verdict on a float model that is quantized with samples, and compared on frames."""
+    made = flow.quantized(model, SampleRanges(samples), scheme)
+    assert made.floats is not None
+    fidelity = Fidelity(*made.floats, made.model)
+    for frame in frames:
+        fidelity.add(frame, known_values(made.step, frame))
+    return judge_quantizer(made.model, made.floats[1], samples, fidelity, frames, made.equalized)
 
 
 def verdict_of(
@@ -47,12 +61,7 @@ def verdict_of(
     frames = [{"image": image} for image in samples["image"][:4]]
     if others is not None:
         samples, frames = {"image": others[0]}, [{"image": image} for image in others[1]]
-    made = flow.quantized(model, SampleRanges(samples), scheme)
-    assert made.floats is not None
-    fidelity = Fidelity(*made.floats, made.model)
-    for frame in frames:
-        fidelity.add(frame, known_values(made.step, frame))
-    return judge_quantizer(made.model, made.floats[1], samples, fidelity, frames, made.equalized)
+    return verdict_on(model, samples, frames, scheme)
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 6, 8, 12, 16])
@@ -70,6 +79,42 @@ def test_frames_may_lie_between_the_levels_of_the_samples(levels: int) -> None:
     finer = (np.round(images[:4] * 200) / 255).astype(np.float32)
     verdict = verdict_of(others=(seen, finer))
     assert verdict.findings == () and verdict.tensors == 5
+
+
+ODD_SAMPLES: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
+    "one": lambda array, draw: array[:1],
+    "two": lambda array, draw: array[:2],
+    "zeros": lambda array, draw: 0 * array,
+    "mostly zeros": lambda array, draw: np.where(draw.random(array.shape) < 0.9, 0, array),
+    "signs": lambda array, draw: np.sign(array),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_SAMPLES)
+@pytest.mark.parametrize("seed", [6, 8])
+def test_odd_samples_are_no_fault_of_the_quantizer(tmp_path: Path, seed: int, kind: str) -> None:
+    """Numbers beyond what the samples show saturate, as with plain rounding."""
+    assert odd_verdict(tmp_path, seed, ODD_SAMPLES[kind], 1.0).findings == ()
+
+
+@pytest.mark.parametrize("seed", [3, 6, 11])
+@pytest.mark.parametrize("size", [1e-4, 1e4])
+def test_numbers_of_any_size_are_no_fault_of_the_quantizer(tmp_path: Path, seed: int, size: float) -> None:
+    """A Sigmoid of thousands is a step: which numbers lie on its wrong side is chance."""
+    assert odd_verdict(tmp_path, seed, lambda array, draw: size * array, size).findings == ()
+
+
+def odd_verdict(
+    folder: Path, seed: int, change: Callable[[np.ndarray, np.random.Generator], np.ndarray], size: float
+) -> QuantizerVerdict:
+    """The verdict on a drawn model whose samples are changed; the frames are only brought to a size."""
+    drawing = FloatDrawing(seed)
+    inputs, outputs = drawing.draw(3 + seed % 4)
+    model, draw = flow.read(write(drawing.sketch, folder / "m.onnx", inputs, *outputs)), np.random.default_rng(seed)
+    drawn = random_frames(model, 12)
+    samples = {name: change(array, draw).astype(np.float32) for name, array in drawn.items()}
+    frames = [{name: (size * array[k]).astype(np.float32) for name, array in drawn.items()} for k in range(6)]
+    return verdict_on(model, samples, frames)
 
 
 def unequal() -> np.ndarray:
