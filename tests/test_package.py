@@ -150,3 +150,11 @@ def test_hosted_checks_run_what_everybody_runs():
     assert {"newest", "oldest"} <= set(re.findall(r"dependencies: \[?(\w+)", text))
     runs = re.findall(r"^ +- run: (\.ci/run.*)$", text, re.MULTILINE)
     assert runs == [".ci/run ${{ matrix.part }}", ".ci/run tests"] and "part: [lint, types, docs, torch]" in text
+
+
+def test_jobs_that_run_pytest_install_what_its_options_need() -> None:
+    """The options of pyproject.toml hold for every run, also for one of a few files."""
+    workflow = (CHECKOUT / ".github" / "workflows" / "ci.yml").read_text()
+    for job in re.split(r"^  (?=\w+:$)", workflow, flags=re.MULTILINE):
+        if "-m pytest" in job:
+            assert "pytest-xdist" in job, job

@@ -106,9 +106,15 @@ class SpiTransport:
 
     def _ftdi(self, port: str) -> tuple[Callable[[bytes], bytes], Callable[[], None]]:
         from pyftdi.spi import SpiController
+        from pyftdi.usbtools import UsbToolsError
 
         controller = SpiController()
-        controller.configure(port)
+        try:
+            controller.configure(port)
+        except UsbToolsError as error:
+            raise OSError(str(error)) from error
+        except SystemExit as error:  # a name with "?" makes pyftdi print the names of all devices, and end
+            raise OSError("this name only lists the devices") from error
         chip: Any = controller.get_port(cs=0, freq=self.sck_hz, mode=0)
         return lambda data: bytes(chip.exchange(data, duplex=True)), controller.terminate
 

@@ -19,8 +19,8 @@ from onnx_hw.runtime.options import PORT_ENGINES, port_engine_of, resize_of
 @RESIZE
 @click.option(
     "--port", default="auto", show_default=True, metavar="PORT",
-    help="Serial port, or spidev0.0 or ftdi://ftdi:232h/1 where the board has SPI; auto: the first port at which the "
-    "design answers; sim: a simulation of the whole chip.",
+    help="Port of the link: a serial port, or spidev0.0 or ftdi://ftdi:232h/1 where the board has SPI; auto: the "
+    "first port at which the design answers; sim: a simulation of the whole chip.",
 )  # fmt: skip
 @click.option(
     "--engine", type=WordChoice([e.value for e in PORT_ENGINES]),

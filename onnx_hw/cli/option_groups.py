@@ -99,7 +99,7 @@ SCHEDULING = gathered(
     ScheduleRequest,
     click.option("--multipliers", type=Count(min=1), metavar="N", help="Use at most N MAC lanes."),
     click.option("--fps", type=Quantity("fps", min=0, min_open=True), metavar="N",
-        help="Make the cheapest design that does N frames a second, instead of the fastest."),
+        help="Make the cheapest design that does N frames a second, instead of the fastest (of the least interval)."),
     click.option("--latency", "latency_us", type=Quantity("us", min=0, min_open=True), metavar="US",
         help="Make the cheapest design that gives the result of a single frame within US microseconds."),
     click.option("--fastest", type=WordChoice([goal.value for goal in SpeedGoal]), default=SpeedGoal.RATE.value,

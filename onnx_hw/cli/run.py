@@ -22,7 +22,7 @@ from onnx_hw.runtime.options import Evaluator, RunOptions
     "--engine", type=WordChoice([e.value for e in Evaluator]), default=Evaluator.GOLDEN.value, show_default=True,
     metavar="ENGINE",
     help="What computes the outputs: reference, the ONNX operators; golden, the integer network; simulation, the "
-    "circuit; board, the whole chip of --board behind a simulated port.",
+    "circuit; gates, the netlist of the chip; board, the whole chip of --board behind a simulated port.",
 )  # fmt: skip
 @click.option("--out", type=FILE, metavar="Y.npz", help="File for the outputs, one array for each graph output.")
 @BOARD

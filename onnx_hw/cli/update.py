@@ -21,7 +21,8 @@ from onnx_hw.runtime.options import PORT_ENGINES, port_engine_of, resize_of
 @RESIZE
 @click.option(
     "--port", metavar="PORT",
-    help="Port of the board to send the weights to: see `onnx-hw infer`, which sends them, too.  [default: none]",
+    help="Port of the link to the board that gets the weights: see `onnx-hw infer`, which sends them, too.  "
+    "[default: none]",
 )  # fmt: skip
 @click.option(
     "--engine", type=WordChoice([e.value for e in PORT_ENGINES]), help="Simulator of the port sim.  [default: compiled]"

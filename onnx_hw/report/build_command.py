@@ -57,10 +57,10 @@ def build_command(options: Mapping[str, Any], *, without: tuple[str, ...] = ()) 
     """
     defaults = flat(BuildOptions(model=Path(options["model"])))
     asked = {name: value for name, value in options.items() if name not in without and value != defaults[name]}
-    words = ["onnx-hw", "build", _spelled(options["model"])]
+    words = ["onnx-hw", "build", spelled_value(options["model"])]
     for name, option in VALUES.items():
         if name in asked:
-            words += [option, _spelled(asked[name])]
+            words += [option, spelled_value(asked[name])]
     words += [option for name, option in FLAGS.items() if name in asked]
     words += _quantizing(asked.get("quantizing", {}))
     words += _reading(asked.get("reading", {}))
@@ -73,7 +73,7 @@ def _quantizing(asked: Mapping[str, Any]) -> Iterator[str]:
         yield from ("--bits", bits)
     for name, option in QUANTIZING.items():
         if asked.get(name) is not None:
-            yield from (option, _spelled(asked[name]))
+            yield from (option, spelled_value(asked[name]))
 
 
 def _reading(asked: Mapping[str, Any]) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _reading(asked: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"--{name}" for name in READING_FLAGS if asked.get(name))
 
 
-def _spelled(value: Any) -> str:
+def spelled_value(value: Any) -> str:
     """Return a value as an argument; a path that lies below the current folder is relative to it."""
     text = f"{value:g}" if isinstance(value, float) else str(value)
     if not os.path.isabs(text):

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import onnx_hw_boards
 from onnx_hw import __version__
 from onnx_hw.cli.cli import main
-from onnx_hw.cli.help_groups import COMMAND_EXAMPLES, COMMAND_GROUPS, OPTION_GROUPS, OTHER, group_of
+from onnx_hw.cli.help_groups import COMMAND_EXAMPLES, COMMAND_GROUPS, OPTION_GROUPS, OTHER, TERMS, group_of
 from onnx_hw.cli.usage_hints import COMMANDS_ELSEWHERE, OPTIONS_ELSEWHERE
 from onnx_hw.commands.fit_boards import BoardFit, fit_boards
 from onnx_hw_tools import tools
@@ -248,12 +248,10 @@ def test_ops():
 
 
 def test_doctor_says_what_is_missing(monkeypatch):
-    real = tools.find
-
     def find(name):
         if name in ("yosys", "c++"):
             raise tools.ToolMissing(name, ("PATH",), name.upper())
-        return replace(real("ecppack"), name=name, wheel=None, command=("echo", "9.9"), found="PATH")
+        return tools.Tool(name, ("echo", "9.9"), "PATH")
 
     monkeypatch.setattr(tools, "find", find)
     done = call("doctor")
@@ -266,12 +264,12 @@ def test_doctor_says_what_is_missing(monkeypatch):
 
 
 def test_doctor_asks_for_the_programs_of_other_families_without_insisting(monkeypatch):
-    real, others = tools.find, ("nextpnr-ice40", "icepack", "nextpnr-himbaechel-gowin", "gowin_pack")
+    others = ("nextpnr-ice40", "icepack", "nextpnr-himbaechel-gowin", "gowin_pack")
 
     def find(name):
         if name in others:
             raise tools.ToolMissing(name, ("PATH",), name.upper())
-        return replace(real("ecppack"), name=name, wheel=None, command=("echo", "9.9"), found="PATH")
+        return tools.Tool(name, ("echo", "9.9"), "PATH")
 
     monkeypatch.setattr(tools, "find", find)
     done = call("doctor")
@@ -280,3 +278,11 @@ def test_doctor_asks_for_the_programs_of_other_families_without_insisting(monkey
         assert re.search(rf"^ {name} +missing: (place and route|the bitstream) for `", done.stdout, re.MULTILINE)
     assert 'pip install "onnx-hw[ice40]", or set ICEPACK; no other board needs it\n' in done.stdout
     assert 'pip install "onnx-hw[gowin]", or set GOWIN_PACK; no other board needs it\n' in done.stdout
+
+
+def test_every_term_is_explained_where_it_is_used():
+    helps = [call(*name, "--help").stdout for name in (("build",), ("infer",), ("boards",))]
+    shown = [text.partition("\nTerms:\n")[2] for text in helps]
+    for term in TERMS:
+        assert any(re.search(rf"^  {term} ", text, re.MULTILINE) for text in shown), term
+    assert "  link " in shown[1] and "  interval " in shown[0]

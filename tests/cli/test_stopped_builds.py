@@ -41,8 +41,8 @@ def last_line(*arguments: object) -> tuple[int, str]:
     [
         ("ecp5", Stage.READ, "`onnx-hw build small.onnx --inputs x.npz` goes on to the bitstream"),
         ("icebreaker", Stage.QUANTIZE, "`onnx-hw build small.onnx --board icebreaker --inputs x.npz` goes on"),
-        ("icebreaker", Stage.SCHEDULE, "`onnx-hw verify small-icebreaker --inputs X.npz` proves this design with data"),
-        ("icebreaker", Stage.ASSEMBLE, "`onnx-hw infer small-icebreaker --inputs X.npz --port sim` computes with the"),
+        ("icebreaker", Stage.SCHEDULE, "`onnx-hw verify small-icebreaker --inputs x.npz` proves this design with more"),
+        ("icebreaker", Stage.ASSEMBLE, "`onnx-hw infer small-icebreaker --inputs x.npz --port sim` computes with the"),
         ("verilog", Stage.SCHEDULE, "goes on to the Verilog, which yosys writes"),
     ],
 )

@@ -12,6 +12,7 @@ from onnx_hw.cli.doctor import Finding
 from onnx_hw.cli.doctor import shown as doctor
 from onnx_hw.cli.show.board_table import board_table
 from onnx_hw.cli.show.report_tables import bar, summary, verdict
+from onnx_hw.report.build_request import BuildRequest
 from onnx_hw.report.collect.sections import describe_board
 from onnx_hw.report.model import Report, Serial
 from support.sample_report import DESIGN, FAST_LINK, FULL, SLOW_LINK, SYNTHESIS
@@ -155,16 +156,21 @@ def test_boards_and_doctor_fit(width):
 
 
 @pytest.mark.parametrize(
-    ("board", "options"), [("icebreaker", " --flash"), ("ulx3s", ""), ("a_board_of_mine", " --board FILE.py")]
+    ("board", "options"), [("icebreaker", "--flash"), ("ulx3s", ""), ("a_board_of_mine", "--board boards/mine.py")]
 )
-def test_the_last_line_of_a_board_with_a_link_can_be_typed(board, options):
-    """Some boards are programmed through their flash only; the file of one's own is nowhere to be found."""
+@pytest.mark.parametrize(
+    ("inputs", "given"),
+    [("my samples.npz", "--inputs 'my samples.npz'"), (None, "--self-test")],
+    ids=["samples", "none"],
+)
+def test_the_last_line_of_a_board_with_a_link_can_be_typed(board, options, inputs, given):
+    """Some boards are programmed through their flash only; a build without samples has its self-test."""
     serial = Serial(10**6, 64, 10, 1316.0, "link", 1316.0)
-    made = replace(FULL, board=replace(FULL.board, name=board), serial=serial)
-    text = " ".join(shown(summary(made, Path("out"))).split())
-    assert text.endswith(
-        f"next `onnx-hw program out{options}` puts the bitstream on the board, then `onnx-hw infer out --inputs X.npz`"
-    )
+    asked = BuildRequest({"model": "digits.onnx", "board": "boards/mine.py", "inputs": inputs}, {})
+    made = replace(FULL, board=replace(FULL.board, name=board), serial=serial, asked=asked)
+    text = " ".join(shown(summary(made, Path("my out"))).split())
+    program = f"onnx-hw program 'my out' {options}".rstrip()
+    assert text.endswith(f"next `{program}` puts the bitstream on the board, then `onnx-hw infer 'my out' {given}`")
 
 
 def test_speed_is_what_the_link_delivers_before_what_the_circuit_could():

@@ -5,6 +5,7 @@ Nothing depends on colour alone.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from onnx_hw.report.accuracy import Accuracy
 from onnx_hw.report.build_command import build_command
 from onnx_hw.report.core_table import CellFormat, core_table, terminal_columns
 from onnx_hw.report.fact import Fact
-from onnx_hw.report.follow_up_commands import program_options
+from onnx_hw.report.follow_up_commands import infer_command, program_command, samples_options
 from onnx_hw.report.model import DesignSection, FloatModel, Report, Serial, Synthesis
 from onnx_hw.report.proof_chain import LEFT_OUT, NOT_REACHED, in_short, witness_in_short
 from onnx_hw.report.utilization import usage
@@ -158,11 +159,15 @@ def next_step(report: Report, folder: Path) -> str:
         return _of_a_part(report, folder, "the bitstream")
     if report.synthesis is not None and not report.synthesis.timing_met:
         clock = int(report.synthesis.fmax_mhz or 0)
-        return f"build it for a slower clock, such as --clock {clock}, or with fewer lanes: --multipliers"
+        slower = f"--clock {clock}"
+        if report.asked is not None:
+            slower = f"`{build_command({**report.asked.options, 'clock_mhz': clock})}`"
+        return f"build it for a slower clock, such as {slower}, or with fewer lanes: --multipliers"
     if report.serial is not None:
-        options = "".join(f" {option}" for option in program_options(report))
-        infer = f"`onnx-hw infer {folder} --inputs X.npz`"
-        return f"`onnx-hw program {folder}{options}` puts the bitstream on the board, then {infer}"
+        return (
+            f"`{program_command(report, folder)}` puts the bitstream on the board, then "
+            f"`{infer_command(report, folder)}`"
+        )
     return (
         f"load {folder / report.files['bitstream']} with the loader of your own board; `io` in the report describes "
         "the streams at the pins. `onnx-hw boards` lists boards to plug in, which `onnx-hw infer` sends samples to"
@@ -175,9 +180,11 @@ def _of_a_part(report: Report, folder: Path, rest: str) -> str:
         return f"leave out --stop-after for {rest}"
     on = f"`{build_command(report.asked.options, without=('stop_after',))}` goes on to {rest}"
     if report.serial is not None and "model" in report.files:
-        return f"{on}; `onnx-hw infer {folder} --inputs X.npz --port sim` computes with the whole chip, simulated"
+        return f"{on}; `{infer_command(report, folder, '--port', 'sim')}` computes with the whole chip, simulated"
     if report.design is not None:
-        return f"{on}; `onnx-hw verify {folder} --inputs X.npz` proves this design with data of yours"
+        samples = samples_options(report) or ("--frames", "1000")
+        verify = shlex.join(["onnx-hw", "verify", str(folder), *samples])
+        return f"{on}; `{verify}` proves this design with more data"
     return on
 
 

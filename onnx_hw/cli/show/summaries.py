@@ -107,7 +107,9 @@ def tried_on_board(result: InferResult) -> str:
     """Return lines of Markdown for the form, from a run that was compared with golden."""
     lines = [f"frames: {result.frames:,} of {result.frames:,} as golden"]
     if result.timing is not None:
-        lines.append(f"cycles: {result.timing.exact:,} of {result.timing.frames:,} as predicted, {_paces(result)}")
+        timing = result.timing
+        bounds = f", {timing.frames - timing.exact:,} within bounds" if timing.exact < timing.frames else ""
+        lines.append(f"cycles: {timing.exact:,} of {timing.frames:,} as predicted{bounds}, {_paces(result)}")
     return _for_form(result.device, "baud", result.faults, lines)
 
 

@@ -61,6 +61,9 @@ MAX_OUTPUT_BELOW_DB = 24.0
 WIDTHS = (1.1, 1.2, 1.35, 1.5, 1.7, 1.9)
 """Widths of other plain grids, relative to the extremes: those of sound grids lie between 1 and 4."""
 
+LEAST_DB = 3.0
+"""Fidelity of plain rounding below which a tensor is not judged: its numbers are lost in the noise anyhow."""
+
 ENOUGH_DB = 60.0
 """Fidelity that is never too little: float32 itself ends not far above."""
 
@@ -183,12 +186,14 @@ def _judge_grids(
             errors = {width: one.rounded(numbers) - numbers for width, one in wider.items()}
             least = max(least, *(float(np.square(error).mean()) / width**2 for width, error in errors.items()))
         excess = _decibels(lost, least)
+        if _decibels(signal, lost) >= ENOUGH_DB:
+            continue
         if outside > MAX_OUTSIDE and excess > MAX_SATURATED_DB:
             yield (
                 f"the integers of `{name}` must cover its numbers on the samples, {span}; they cover {grid.low:.4g} .. "
                 f"{grid.high:.4g}, and {outside:.1%} of the numbers lie outside"
             )
-        elif _decibels(signal, lost) < ENOUGH_DB and excess > MAX_NOISE_DB:
+        elif excess > MAX_NOISE_DB:
             yield (
                 f"the integers of `{name}` must be as fine as {plain[name].levels + 1:,} levels over {span}; they "
                 f"cover {grid.low:.4g} .. {grid.high:.4g}, which costs {excess:.1f} dB more"
@@ -208,7 +213,9 @@ def _judge_fidelity(fidelity: Fidelity, plain: Mapping[str, float | None]) -> It
     for name, statistics in {**fidelity.host, **fidelity.tensors, **fidelity.outputs}.items():
         golden, other = statistics.sqnr_db, plain.get(name)
         most = MAX_OUTPUT_BELOW_DB if name in fidelity.outputs else MAX_BELOW_DB
-        if golden is not None and other is not None and golden < min(other - most, ENOUGH_DB - most):
+        if golden is None or other is None or other < LEAST_DB:
+            continue
+        if golden < min(other - most, ENOUGH_DB - most):
             yield (
                 f"`{name}` must be as near to the float model as plain rounding brings it, {other:.1f} dB; golden "
                 f"has {golden:.1f} dB"
