@@ -41,9 +41,10 @@ from onnx_hw.samples.sqnr import NoiseStatistics
 MAX_SAMPLES = 256
 """Samples of which ranges are derived, evenly chosen."""
 
-MAX_OUTSIDE = 0.005
+MAX_OUTSIDE, MAX_OUTSIDE_OF_FEW = 0.005, 0.25
 """Greatest share of numbers that lie more than half a step outside of a grid, where that costs something; sound grids
-of 8 bits leave out 1 in 5,000. Of few bits, more may saturate, since that makes the step finer.
+of 8 bits leave out 1 in 5,000. The second one is for a grid of one step: of few bits, more may saturate, since that
+makes the step finer.
 """
 
 MAX_SATURATED_DB = 6.0
@@ -178,30 +179,35 @@ def _judge_grids(
 ) -> Iterator[str]:
     for name, grid in grids.items():
         numbers = np.concatenate(seen[name].values)
-        outside = float(((numbers < grid.low - grid.step / 2) | (numbers > grid.high + grid.step / 2)).mean())
+        beyond = (numbers < grid.low - grid.step / 2) | (numbers > grid.high + grid.step / 2)
         span = f"{seen[name].low:.4g} .. {seen[name].high:.4g}"
-        signal, lost, least = (float(np.square(x).mean()) for x in _errors(numbers, grid, plain[name]))
-        if _decibels(lost, least) > MAX_NOISE_DB:  # by chance, few numbers may lie on a plain grid
-            wider = {width: replace(plain[name], step=plain[name].step * width) for width in WIDTHS}
-            errors = {width: one.rounded(numbers) - numbers for width, one in wider.items()}
-            least = max(least, *(float(np.square(error).mean()) / width**2 for width, error in errors.items()))
-        excess = _decibels(lost, least)
+        signal, lost = (float(np.square(x).mean()) for x in (numbers, grid.rounded(numbers) - numbers))
         if _decibels(signal, lost) >= ENOUGH_DB:
             continue
-        if outside > MAX_OUTSIDE and excess > MAX_SATURATED_DB:
-            yield (
-                f"the integers of `{name}` must cover its numbers on the samples, {span}; they cover {grid.low:.4g} .. "
-                f"{grid.high:.4g}, and {outside:.1%} of the numbers lie outside"
-            )
-        elif excess > MAX_NOISE_DB:
+        if beyond.mean() > max(MAX_OUTSIDE, MAX_OUTSIDE_OF_FEW / max(1, grid.levels)):
+            if _decibels(lost, _plain_loss(numbers, plain[name])) > MAX_SATURATED_DB:
+                yield (
+                    f"the integers of `{name}` must cover its numbers on the samples, {span}; they cover "
+                    f"{grid.low:.4g} .. {grid.high:.4g}, and {beyond.mean():.1%} of the numbers lie outside"
+                )
+                continue
+        else:
+            numbers = numbers[~beyond]  # a few may saturate, and what they lose by that is not the step's fault
+        excess = _decibels(float(np.square(grid.rounded(numbers) - numbers).mean()), _plain_loss(numbers, plain[name]))
+        if excess > MAX_NOISE_DB:
             yield (
                 f"the integers of `{name}` must be as fine as {plain[name].levels + 1:,} levels over {span}; they "
                 f"cover {grid.low:.4g} .. {grid.high:.4g}, which costs {excess:.1f} dB more"
             )
 
 
-def _errors(numbers: np.ndarray, grid: ChosenGrid, plain: ChosenGrid) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return numbers, grid.rounded(numbers) - numbers, plain.rounded(numbers) - numbers
+def _plain_loss(numbers: np.ndarray, plain: ChosenGrid) -> float:
+    """Return the mean square error of plain rounding; the greatest of several widths, scaled to the extremes.
+
+    By chance, few numbers may lie on a grid.
+    """
+    grids = {1.0: plain, **{width: replace(plain, step=plain.step * width) for width in WIDTHS}}
+    return max(float(np.square(grid.rounded(numbers) - numbers).mean()) / width**2 for width, grid in grids.items())
 
 
 def _decibels(more: float, less: float) -> float:

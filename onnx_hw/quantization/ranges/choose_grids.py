@@ -90,7 +90,7 @@ class _GridChoice:
         """
         for names in self.shared:
             if names:
-                self.grids |= dict.fromkeys(names, max((self.grids[name] for name in names), key=_span))
+                self.grids |= dict.fromkeys(names, max(self._telling(names), key=_span))
         point_of, together = {name: name for name in self.grids}, list[set[str]]()
         for node in self.graph.nodes:
             effect, names = facts_of(node).effect, {point_of[name] for name in node.inputs if name in point_of}
@@ -100,7 +100,12 @@ class _GridChoice:
                 apart = [group for group in together if group.isdisjoint(names)]
                 together = [*apart, names.union(*(group for group in together if group not in apart))]
         for group in together:
-            self.grids |= dict.fromkeys(group, _shared_grid([self.grids[name] for name in sorted(group)]))
+            self.grids |= dict.fromkeys(group, _shared_grid(self._telling(group)))
+
+    def _telling(self, names: Collection[str]) -> list[Grid]:
+        """Return the grids of values; where others have numbers, those that are 0 in all samples do not count."""
+        numbers = [name for name in sorted(names) if self.spans[name].low or self.spans[name].high]
+        return [self.grids[name] for name in numbers or sorted(names)]
 
     def _choose_range(self, name: str, samples: BatchedRun) -> None:
         if name not in self.points:

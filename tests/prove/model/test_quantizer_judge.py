@@ -97,6 +97,21 @@ def test_odd_samples_are_no_fault_of_the_quantizer(tmp_path: Path, seed: int, ki
     assert odd_verdict(tmp_path, seed, ODD_SAMPLES[kind], 1.0).findings == ()
 
 
+def test_values_without_numbers_do_not_widen_the_grid_that_a_sum_shares(tmp_path: Path) -> None:
+    """With 16 bits the operands of a sum have one grid; the samples are 0, a HardSigmoid makes 0.5 of them."""
+    verdict = odd_verdict(tmp_path, 52, ODD_SAMPLES["zeros"], 1.0, Scheme(data=Precision(16)))
+    assert verdict.findings == () and verdict.obstacle == ""
+
+
+@pytest.mark.parametrize("seed", [62, 94, 102])
+def test_a_few_numbers_far_from_all_others_may_saturate(tmp_path: Path, seed: int) -> None:
+    def with_outliers(array: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+        return np.where(draw.random(array.shape) < 0.01, 50 * array, array)
+
+    verdict = odd_verdict(tmp_path, seed, with_outliers, 1.0, Scheme(data=Precision(4), weights=Precision(4)))
+    assert verdict.findings == () and verdict.obstacle == ""
+
+
 @pytest.mark.parametrize("seed", [3, 6, 11])
 @pytest.mark.parametrize("size", [1e-4, 1e4])
 def test_numbers_of_any_size_are_no_fault_of_the_quantizer(tmp_path: Path, seed: int, size: float) -> None:
@@ -105,7 +120,11 @@ def test_numbers_of_any_size_are_no_fault_of_the_quantizer(tmp_path: Path, seed:
 
 
 def odd_verdict(
-    folder: Path, seed: int, change: Callable[[np.ndarray, np.random.Generator], np.ndarray], size: float
+    folder: Path,
+    seed: int,
+    change: Callable[[np.ndarray, np.random.Generator], np.ndarray],
+    size: float,
+    scheme: Scheme | None = None,
 ) -> QuantizerVerdict:
     """The verdict on a drawn model whose samples are changed; the frames are only brought to a size."""
     drawing = FloatDrawing(seed)
@@ -114,7 +133,7 @@ def odd_verdict(
     drawn = random_frames(model, 12)
     samples = {name: change(array, draw).astype(np.float32) for name, array in drawn.items()}
     frames = [{name: (size * array[k]).astype(np.float32) for name, array in drawn.items()} for k in range(6)]
-    return verdict_on(model, samples, frames)
+    return verdict_on(model, samples, frames, scheme)
 
 
 def unequal() -> np.ndarray:
