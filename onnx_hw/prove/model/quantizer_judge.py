@@ -12,7 +12,7 @@ no line with it:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log10
 from typing import Any
@@ -26,6 +26,7 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.prove.model.float_fidelity import Fidelity
+from onnx_hw.prove.model.known_values import KnownFrame
 from onnx_hw.prove.model.plain_rounding import (
     ChosenGrid,
     Frame,
@@ -40,6 +41,9 @@ from onnx_hw.samples.sqnr import NoiseStatistics
 
 MAX_SAMPLES = 256
 """Samples of which ranges are derived, evenly chosen."""
+
+MAX_SAMPLES_AGAIN = 16
+"""Samples on which fidelity is measured once more, where it is too little on the frames of a build."""
 
 MAX_OUTSIDE, MAX_OUTSIDE_OF_FEW = 0.005, 0.25
 """Greatest share of numbers that lie more than half a step outside of a grid, where that costs something; sound grids
@@ -116,19 +120,43 @@ def judge_quantizer(
         seen = see_tensors(prepared, chosen, list(grids))
         grids = {name: grid for name, grid in grids.items() if seen[name].values}
         plain = _plain_grids(grids, seen)
-        likeness = _plain_fidelity(prepared, plainly_rounded(prepared, quantized, plain), fidelity, frames)
-        yardsticks = {name: statistics.sqnr_db for name, statistics in likeness.items() if name not in free}
+        rounded = plainly_rounded(prepared, quantized, plain)
+        yardsticks = _without(free, _plain_fidelity(prepared, rounded, fidelity, frames))
         bad = list(_judge_fidelity(fidelity, yardsticks))
+        if bad:  # frames may be unlike the samples, and the quantizer knows those alone
+            frames = chosen[:: -(-len(chosen) // MAX_SAMPLES_AGAIN)]
+            fidelity = _on_samples(fidelity, frames)
+            yardsticks = _without(free, _plain_fidelity(prepared, rounded, fidelity, frames))
+            bad = list(_judge_fidelity(fidelity, yardsticks))
         if bad:
-            bad = list(
-                _judge_fidelity(fidelity, _least_of_wider(yardsticks, prepared, quantized, plain, fidelity, frames))
-            )
+            least = _least_of_wider(yardsticks, prepared, quantized, plain, fidelity, frames)
+            bad = list(_judge_fidelity(fidelity, least))
         of_products = judge_products(quantized, equalized, samples) if equalized is not None else ()
     except UserError as error:
         return QuantizerVerdict(obstacle=error.problems[0].message)
     judged = {name: grid for name, grid in grids.items() if name not in free}
     findings = [*_judge_grids(judged, plain, seen), *bad, *of_products]
     return QuantizerVerdict(len(judged), len(yardsticks), tuple(findings))
+
+
+def _without(names: Collection[str], likeness: Mapping[str, NoiseStatistics]) -> dict[str, float | None]:
+    """Return the fidelity of all other tensors, by name, dB; None where nothing differs."""
+    return {name: statistics.sqnr_db for name, statistics in likeness.items() if name not in names}
+
+
+def _on_samples(fidelity: Fidelity, frames: Sequence[Frame]) -> Fidelity:
+    """Return the fidelity of the quantized model on other frames, such as calibration samples."""
+    again = Fidelity(fidelity.model, fidelity.prepared, fidelity.quantized)
+    for frame in frames:
+        held: dict[str, np.ndarray] = {}
+
+        def observe(name: str, value: Any, held: dict[str, np.ndarray] = held) -> None:
+            if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+                held[name] = value
+
+        outputs = reference.run(fidelity.quantized, frame, observe=observe)
+        again.add(frame, KnownFrame(held, {}, outputs))
+    return again
 
 
 def _least_of_wider(

@@ -26,6 +26,7 @@ from onnx_hw.runtime.stage import Stage
 from support.fixture_paths import EXAMPLES
 from support.onnx_oracle import random_frames, write
 from support.random_float_models import FloatDrawing
+from support.random_spectrograms import draw_spectrogram
 
 DIGITS = EXAMPLES / "digits"
 Inject = Callable[[pytest.MonkeyPatch], None]
@@ -101,6 +102,15 @@ def test_values_without_numbers_do_not_widen_the_grid_that_a_sum_shares(tmp_path
     """With 16 bits the operands of a sum have one grid; the samples are 0, a HardSigmoid makes 0.5 of them."""
     verdict = odd_verdict(tmp_path, 52, ODD_SAMPLES["zeros"], 1.0, Scheme(data=Precision(16)))
     assert verdict.findings == () and verdict.obstacle == ""
+
+
+def test_frames_unlike_the_samples_are_no_fault_of_the_quantizer(tmp_path: Path) -> None:
+    """Sounds a hundred times as quiet end far below what the logarithm saw."""
+    drawn = draw_spectrogram(0, 12)
+    model = flow.read(write(drawn.sketch, tmp_path / "m.onnx", drawn.shapes, drawn.output))
+    samples = {"x": drawn.samples.astype(np.float32)}
+    frames = [{"x": (sample / 100).astype(np.float32)} for sample in samples["x"][:6]]
+    assert verdict_on(model, samples, frames, Scheme(weights=Precision(4))).findings == ()
 
 
 @pytest.mark.parametrize("seed", [62, 94, 102])
