@@ -21,7 +21,7 @@ from onnx_hw.assemble.network_file import write_network
 from onnx_hw.assemble.self_test_file import write_self_test
 from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.commands import stage_messages
-from onnx_hw.commands.early_fit import refuse_too_large, with_widths_that_fit
+from onnx_hw.commands.early_fit import refuse_too_large, refuse_too_many_weights, with_widths_that_fit
 from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
 from onnx_hw.commands.stage_messages import ScaleOrigin
 from onnx_hw.export.shells import write_shell
@@ -153,6 +153,7 @@ class BuildState:
     def quantize(self) -> None:
         recorder, scheme = self.recorder, scheme_from_options(self.options.quantizing)
         with suggest_cut(self.model):
+            refuse_too_many_weights(self.model, scheme, self.options.board)
             prepared = self.prepared = prepare_model(self.model)
         if not prepared.brings:
             with self._widths_that_fit():

@@ -26,8 +26,9 @@ def check_hardware(options: BuildOptions, model: Model | None = None) -> UserErr
     try:
         given = flow.read(options.model, options.reading) if model is None else flow.one_frame(model, options.model)
         with suggest_cut(given.frame.model):
+            refuse_too_many_weights(given.frame.model, None, options.board)
             prepared = prepare_model(given.frame.model)
-            refuse_too_many_weights(prepared, None, options.board)
+            refuse_too_many_weights(prepared.canonical, None, options.board)
             network = quantize_model(prepared, assume_ranges).network
         refuse_what_does_not_fit(find_board(options.board), verify_network(network), options.scheduling)
     except UserError as error:

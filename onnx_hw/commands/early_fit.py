@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from math import prod
 
 import onnx_hw_boards
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import short
+from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
+from onnx_hw.onnx.check.supported import require_capability
+from onnx_hw.onnx.graph.dependencies import names_read
+from onnx_hw.onnx.graph.model import Graph, Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.quantization.quantize import PreparedModel, quantize_model
 from onnx_hw.quantization.ranges.assume import assume_ranges
@@ -34,15 +39,17 @@ scheduled: that takes seconds, says exactly what is too large, and names everyth
 BITS_PER_LUT = 16
 
 
-def refuse_too_many_weights(prepared: PreparedModel, scheme: Scheme | None, board: str) -> None:
+def refuse_too_many_weights(model: Model, scheme: Scheme | None, board: str) -> None:
     """Raise UserError if the weights of a float model take far more bits than the memory of any chip has.
 
-    Products count whose data are not constant, each constant once.
+    Products count whose data are not constant, each constant once, and weights that are computed of constants: these
+    have not been computed yet where the model is as written. What no hardware can do is named first.
     """
-    bits = _bits_of_weights(prepared, scheme or DEFAULT)
+    bits = _bits_of_weights(model, scheme or DEFAULT)
     every = (onnx_hw_boards.board(name) for name in onnx_hw_boards.names())
     if sum(bits.values()) <= WEIGHTS_BEYOND_DOUBT * max(map(_memory_bits, every)):
         return
+    require_capability(model)
     target, largest = find_board(board), sorted(bits, key=lambda name: -bits[name])[:MAX_NAMED_NODES]
     raise user_error(
         "too-big",
@@ -55,23 +62,33 @@ def refuse_too_many_weights(prepared: PreparedModel, scheme: Scheme | None, boar
     )
 
 
-def _bits_of_weights(prepared: PreparedModel, scheme: Scheme) -> dict[str, int]:
+def _bits_of_weights(model: Model, scheme: Scheme) -> dict[str, int]:
     """Return the bits of the constants that data are multiplied with, by the product; none of a quantized model."""
-    graph, bits, seen = prepared.canonical.graph, dict[str, int](), set[str]()
-    if prepared.brings:
+    graph, bits, seen = model.graph, dict[str, int](), set[str]()
+    if is_quantized(model):
         return bits
     data = {value.name for value in graph.inputs}
     for node in graph.nodes:
-        if data.isdisjoint(node.inputs):
+        if data.isdisjoint(names_read(node)):
             continue
         data.update(node.outputs)
         place = facts_of(node).weights
-        name = node.inputs[place.at] if place is not None else ""
-        if name in graph.constants and name not in seen:
+        name = node.inputs[place.at] if place is not None and place.at < len(node.inputs) else ""
+        size = _size_of_constant(graph, name) if name not in data and name not in seen else 0
+        if size:
             seen.add(name)
             narrowest = 2 if scheme.goal is not None else scheme.weight_precision(node.label).bits
-            bits[node.label] = graph.constants[name].size * narrowest
+            bits[node.label] = size * narrowest
     return bits
+
+
+def _size_of_constant(graph: Graph, name: str) -> int:
+    """Return the elements of a constant, or of a value that is computed of constants alone; 0 if they are not known."""
+    if name in graph.constants:
+        return graph.constants[name].size
+    value = graph.values.get(name)
+    lengths = [n for n in (value.shape or ()) if isinstance(n, int)] if value is not None else []
+    return prod(lengths) if value is not None and value.shape and len(lengths) == len(value.shape) else 0
 
 
 def _memory_bits(board: Board) -> int:
@@ -84,7 +101,7 @@ def refuse_too_large(prepared: PreparedModel, scheme: Scheme | None, board: str,
 
     With a goal, widths are not known yet, and only what no widths make fit is refused.
     """
-    refuse_too_many_weights(prepared, scheme, board)
+    refuse_too_many_weights(prepared.canonical, scheme, board)
     if scheme is not None and scheme.goal is not None:
         return
     network, target = _assumed(prepared, scheme), find_board(board)
@@ -116,7 +133,7 @@ def _widths_that_fit(prepared: PreparedModel, scheme: Scheme, board: str, reques
         of_weights, of_data = replace(scheme.weights, bits=weights), replace(scheme.data, bits=data)
         tried = replace(scheme, weights=of_weights, data=of_data, goal=None)
         try:
-            refuse_too_many_weights(prepared, tried, board)
+            refuse_too_many_weights(prepared.canonical, tried, board)
         except UserError:
             return None
         network = _assumed(prepared, tried)

@@ -135,6 +135,31 @@ def test_weights_that_no_chip_holds_are_refused_at_once(
         assert each.problems[0].where == "most: `fc` 1,600,000"
 
 
+def test_weights_that_are_computed_of_constants_are_not_computed_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standardized weights, of which a large model has too many to compute; unknown operators come first."""
+    monkeypatch.setattr(early_fit, "WEIGHTS_BEYOND_DOUBT", 0.05)
+    constants = [
+        tensor("w", TensorProto.FLOAT, (1000, 200), np.ones(200_000, np.float32)),
+        tensor("s", TensorProto.FLOAT, (1,), np.ones(1, np.float32)),
+    ]
+    made = [make_node("Mul", ["w", "s"], ["scaled"]), make_node("Transpose", ["scaled"], ["turned"])]
+    sides = {"inputs": [value("x", (1, 200))], "outputs": [value("y", (1, 1000))]}
+    known = write(
+        tmp_path, model([*made, make_node("MatMul", ["x", "turned"], ["y"], "fc")], constants=constants, **sides)
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(check, "prepare_model", lambda *_: pytest.fail("weights are computed"))
+        refused = check.check_hardware(BuildOptions(model=known, board=BOARD))
+    assert refused is not None and refused.exit_code == ExitCode.DOES_NOT_FIT
+    assert "the weights alone need 1,600,000 bits" in refused.problems[0].message
+    nodes = [*made, make_node("MatMul", ["x", "turned"], ["z"]), make_node("SVD", ["z"], ["y"], domain="org.example")]
+    unknown = write(tmp_path, model(nodes, constants=constants, opset={"": 13, "org.example": 1}, **sides))
+    refused = check.check_hardware(BuildOptions(model=unknown, board=BOARD))
+    assert refused is not None and refused.problems[0].code == "operator-unsupported"
+
+
 def test_weights_that_a_chip_may_hold_are_not_refused(
     asked: Callable[..., BuildOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
