@@ -10,7 +10,7 @@ import onnx_hw_boards
 from onnx_hw import flow
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError
-from onnx_hw.messages.html import duration
+from onnx_hw.messages.html import duration, frame_rate
 from onnx_hw.quantization.ranges.assume import assume_ranges
 from onnx_hw.report.collect.sections import describe_serial
 from onnx_hw.runtime.options import ReadOptions
@@ -38,7 +38,7 @@ class BoardFit:
     latency_us: float
 
     def __repr__(self) -> str:
-        rate = f"{self.frames_per_second:,.0f} frames/s, bounded by the {self.limit}"
+        rate = f"{frame_rate(self.frames_per_second)}, bounded by the {self.limit}"
         return f"{self.lanes:,} lanes, {rate}; a frame alone takes {duration(self.latency_us * 1e-6)}"
 
 

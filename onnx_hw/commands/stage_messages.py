@@ -10,6 +10,7 @@ from onnx_hw.implement.route import RouteResult
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import NetworkNode
 from onnx_hw.messages.errors import UserError, user_error
+from onnx_hw.messages.html import frame_rate
 from onnx_hw.messages.text import short
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import count_dynamic_scales
 from onnx_hw.onnx.graph.model import Model
@@ -46,7 +47,7 @@ def samples_missing(model: Model, design: Design | None = None) -> UserError:
     if design is not None:
         serial = describe_serial(design)
         rate = design.frames_per_second if serial is None else min(serial.frames_per_second, design.frames_per_second)
-        fits = f"It fits `{design.target.board.name}`: {design.interval:,} cycles a frame, about {rate:,.0f} frames/s"
+        fits = f"It fits `{design.target.board.name}`: {design.interval:,} cycles a frame, about {frame_rate(rate)}"
         message = f"{message}. {fits}"
     arrays = ", ".join(f"{value.name}=..." for value in model.frame_inputs if value.name.isidentifier())
     example = f'; np.savez("samples.npz", {arrays}) writes them' if arrays else ""

@@ -110,6 +110,11 @@ def figures(number: float, digits: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if places else text
 
 
+def frame_rate(frames_per_second: float) -> str:
+    """Return a rate such as ``2,604 frames/s`` or ``0.26 frames/s``."""
+    return f"{figures(frames_per_second, 3)} frames/s"
+
+
 def duration(seconds: float) -> str:
     """Return a duration such as ``12 s``, ``3.1 ms`` or ``25 µs``."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):

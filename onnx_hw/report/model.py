@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from onnx_hw.messages.html import render_value
+from onnx_hw.messages.html import figures, render_value
 from onnx_hw.messages.text import printable, to_json
 from onnx_hw.prove.circuit.vector_coverage import DirectedVectorCoverage
 from onnx_hw.report.accuracy import Accuracy
@@ -418,7 +418,7 @@ class Report:
             )
         if self.design is not None:
             limits = [self.running_frames_per_second or 0.0, *([self.serial.frames_per_second] if self.serial else [])]
-            facts["speed"] = f"{min(limits):,.0f} frames a second"
+            facts["speed"] = f"{figures(min(limits), 3)} frames a second"
         if self.synthesis is not None:
             clock = "" if self.synthesis.fmax_mhz is None else f", {self.synthesis.fmax_mhz:.1f} MHz"
             facts["chip"] = f"{self.synthesis.lut4:,} look-up tables{clock}"

@@ -173,6 +173,13 @@ def test_the_last_line_of_a_board_with_a_link_can_be_typed(board, options, input
     assert text.endswith(f"next `{program}` puts the bitstream on the board, then `onnx-hw infer 'my out' {given}`")
 
 
+def test_slow_circuits_have_a_rate():
+    """A frame of 200 million cycles takes seconds: 0.26 frames a second are not 0."""
+    design = replace(DESIGN, frames_per_second=0.2595, clock_mhz=60.0)
+    lines = shown(summary(replace(FULL, design=design, synthesis=replace(SYNTHESIS, fmax_mhz=60.0)), Path("out")), 200)
+    assert "0.26 frames/s" in lines or "0.259 frames/s" in lines, lines
+
+
 def test_speed_is_what_the_link_delivers_before_what_the_circuit_could():
     for serial, limit in ((SLOW_LINK, "the link is the limit"), (FAST_LINK, "the circuit is the limit")):
         lines = shown(summary(replace(FULL, serial=serial), Path("out")), 200).splitlines()

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from onnx_hw.commands.explore.report import _routed, ordered, said
 from onnx_hw.commands.explore.row import ENDED, ExploreRow
+from onnx_hw.messages.html import figures
 
 if TYPE_CHECKING:
     from onnx_hw.commands.explore.result import Explored
@@ -60,7 +61,7 @@ def explore_table(rows: Sequence[ExploreRow], most: int | None = None) -> Group:
             *(["", "", ""] if cells is None else [f"{cells.lut:,}", f"{cells.dsp:,}", f"{cells.bram:,}"]),
             *([] if not routed else ["" if row.fmax_mhz is None else f"{row.fmax_mhz:.1f}"]),
             *(QUALITIES[name](row) for name in qualities),
-            "" if row.frames_per_second is None else f"{row.frames_per_second:,.0f}",
+            "" if row.frames_per_second is None else figures(row.frames_per_second, 3),
         ]
         table.add_row(*map(Text, (mark, *_values(row, options), *numbers)), style="" if row.best else "dim")
     hidden = len(alive) - room

@@ -16,7 +16,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from onnx_hw.messages.html import duration
+from onnx_hw.messages.html import duration, figures, frame_rate
 from onnx_hw.messages.text import abridged, printable, short
 from onnx_hw.report import losses
 from onnx_hw.report.accuracy import Accuracy
@@ -207,10 +207,10 @@ def speed(design: DesignSection, name: str = "speed", running_mhz: float | None 
     rate = design.frames_per_second * mhz / design.clock_mhz
     at = f"{mhz:g} MHz"
     if mhz != design.clock_mhz:
-        at = f"the {mhz:.1f} MHz reached ({design.frames_per_second:,.0f} at the {design.clock_mhz:g} MHz asked)"
+        at = f"the {mhz:.1f} MHz reached ({figures(design.frames_per_second, 3)} at the {design.clock_mhz:g} MHz asked)"
     asked = f" ({design.frames_per_second_asked:,g} asked)" if design.frames_per_second_asked is not None else ""
     text = (
-        f"{rate:,.0f} frames/s{asked}, first result after {duration(design.latency_cycles / mhz * 1e-6)}, at {at}; "
+        f"{frame_rate(rate)}{asked}, first result after {duration(design.latency_cycles / mhz * 1e-6)}, at {at}; "
         f"multipliers busy {design.mac_efficiency:.0%}"
     )
     return Fact(name, Text(text))
@@ -219,9 +219,9 @@ def speed(design: DesignSection, name: str = "speed", running_mhz: float | None 
 def link(serial: Serial) -> Fact:
     """Return what a user gets through the link to the host, and whether it or the circuit is the limit."""
     limit = "the link is the limit" if serial.limit == "link" else "the circuit is the limit"
-    text = f"{serial.delivered_frames_per_second:,.0f} frames/s through the link: {limit}; {serial.baud:,} bit/s carry "
+    text = f"{frame_rate(serial.delivered_frames_per_second)} through the link: {limit}; {serial.baud:,} bit/s carry "
     sizes = f"of {serial.bytes_in:,} bytes in, {serial.bytes_out:,} out"
-    return Fact("speed", Text(f"{text}{serial.frames_per_second:,.0f} frames/s {sizes}"))
+    return Fact("speed", Text(f"{text}{frame_rate(serial.frames_per_second)} {sizes}"))
 
 
 def accuracy(measured: Accuracy) -> Fact:

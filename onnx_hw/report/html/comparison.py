@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from onnx_hw.messages.html import duration, render
+from onnx_hw.messages.html import duration, frame_rate, render
 from onnx_hw.messages.text import abridged, printable
 from onnx_hw.ops.folding import spelled
 from onnx_hw.report.html.page import verdict
@@ -96,9 +96,12 @@ def figures(report: Report) -> Iterator[tuple[str, str]]:
     design, synthesis = report.design, report.synthesis
     if design is not None:
         yield "interval", f"{design.interval_cycles:,} cycles"
-        yield "speed", f"{report.running_frames_per_second or 0:,.0f} frames/s at {report.running_mhz or 0:.4g} MHz"
+        yield (
+            "speed",
+            f"{frame_rate(report.running_frames_per_second or 0)} at {report.running_mhz or 0:.4g} MHz",
+        )
         if report.serial is not None:
-            yield "through the link", f"{report.serial.delivered_frames_per_second:,.0f} frames/s"
+            yield "through the link", frame_rate(report.serial.delivered_frames_per_second)
         yield "first result", duration(design.latency_cycles / (report.running_mhz or design.clock_mhz) * 1e-6)
         yield "lanes", f"{design.lanes:,}, busy {design.mac_efficiency:.0%}"
         yield "cores", f"{len(design.nodes):,}"
