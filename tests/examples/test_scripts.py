@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -172,3 +174,19 @@ def test_a_board_of_ones_own() -> None:
     done = call("build", model, "--board", board, "--out", "out", "--stop-after", "assemble")
     assert done.exit_code == 0, done.stderr
     assert "1,000,000 bit/s" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_commands_for_a_board_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As printed, with a smaller model: built, computed by the simulated chip, and ready to be programmed."""
+    here = shutil.copytree(EXAMPLES / "own_board", tmp_path / "own_board")
+    (tmp_path / "digits").mkdir()
+    small_model(tmp_path / "digits" / "digits.onnx")
+    samples = np.random.default_rng(1).normal(size=(3, 1, 8)).astype(np.float32)
+    np.savez(tmp_path / "digits" / "digits_test.npz", x=samples)
+    monkeypatch.chdir(here)
+    commands = re.findall(r"^    onnx-hw (.+)$", (here / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["build", "infer", "program"]
+    for command in commands:
+        done = call(*shlex.split(command), *(["--dry-run"] if command.startswith("program") else []))
+        assert done.exit_code == 0, done.stderr

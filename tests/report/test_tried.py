@@ -27,8 +27,9 @@ MADE = InferResult(
 
 
 def test_what_may_be_pasted() -> None:
-    first, build, port, *rest, last = tried_on_board(MADE).splitlines()
+    first, board, build, port, *rest, last = tried_on_board(MADE).splitlines()
     assert first == last == "```"
+    assert board == "board: icebreaker; its revision, and how it is connected: ..."
     assert build == f"onnx-hw {__version__}: digits on icebreaker, design {'5a' * 16}"
     assert port.startswith("port: /dev/ttyUSB1, 1,000,000 baud; ")
     assert rest == ["frames: 3 of 3 as golden", "wire: 1 broken packets, 2 missed, 3 silences, 4 sent again"]

@@ -117,6 +117,7 @@ def _for_form(device: Tried, unit: str, faults: Faults, results: Sequence[str]) 
     """Return lines of Markdown that describe where a build was run, and what came of it."""
     where = "simulated, no board" if device.port == SIMULATED else device.port
     lines = (
+        f"board: {device.board}; its revision, and how it is connected: ...",
         f"onnx-hw {__version__}: {device.design} on {device.board}, design {device.digest}",
         f"port: {where}, {device.baud:,} {unit}; {platform.system()} on {platform.machine()}",
         *results,
