@@ -50,6 +50,9 @@ MAX_REST, MIN_WEIGHTS, DEVIATIONS = 0.2, 40, 6.0
 Rounding down leaves half a step; sound weights leave less than a tenth.
 """
 
+SAME = 1e-9
+"""Greatest variance of the errors of samples that are the same, as a share of their mean square."""
+
 MIN_MEANS, MAX_MEAN, MAX_MEAN_OF_ALL, FEW_OUTPUTS, PRIOR_ROWS, MIN_SHARE = 8, 4.0, 1.0, 8, 16, 1e-6
 """Least number of samples, and what the mean square of the mean errors of outputs may be: ``MAX_MEAN`` squares of their
 standard errors, ``MAX_MEAN_OF_ALL`` where no sample is left out, for few outputs (1 + ``FEW_OUTPUTS`` / outputs) times
@@ -337,6 +340,8 @@ def _mean(product: JudgedProduct, samples: int) -> Iterator[str]:
     if count < MIN_MEANS or not product.finite:
         return
     left, own = (float(np.square(np.mean(means, axis=0)).mean()) for means in (product.means, product.own))
+    if float(np.var(product.own, axis=0).mean()) <= SAME * own:
+        return  # samples that are all the same say nothing of chance
     chance = float(np.var(product.means, axis=0, ddof=1).mean()) / count
     kept = 1.0 if product.floats.min() >= 0 else min(1.0, 2 * (PRIOR_ROWS / (product.rows_behind + PRIOR_ROWS)) ** 2)
     most = MAX_MEAN if count < samples else MAX_MEAN_OF_ALL

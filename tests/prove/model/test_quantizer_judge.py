@@ -27,6 +27,7 @@ from support.fixture_paths import EXAMPLES
 from support.onnx_oracle import random_frames, write
 from support.random_float_models import FloatDrawing
 from support.random_spectrograms import draw_spectrogram
+from support.transformers import vision_transformer
 
 DIGITS = EXAMPLES / "digits"
 Inject = Callable[[pytest.MonkeyPatch], None]
@@ -86,6 +87,7 @@ ODD_SAMPLES: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] 
     "one": lambda array, draw: array[:1],
     "two": lambda array, draw: array[:2],
     "zeros": lambda array, draw: 0 * array,
+    "ones": lambda array, draw: 0 * array + 1,
     "mostly zeros": lambda array, draw: np.where(draw.random(array.shape) < 0.9, 0, array),
     "signs": lambda array, draw: np.sign(array),
 }
@@ -102,6 +104,14 @@ def test_values_without_numbers_do_not_widen_the_grid_that_a_sum_shares(tmp_path
     """With 16 bits the operands of a sum have one grid; the samples are 0, a HardSigmoid makes 0.5 of them."""
     verdict = odd_verdict(tmp_path, 52, ODD_SAMPLES["zeros"], 1.0, Scheme(data=Precision(16)))
     assert verdict.findings == () and verdict.obstacle == ""
+
+
+def test_samples_that_are_all_the_same_are_no_fault_of_the_quantizer(tmp_path: Path) -> None:
+    model = flow.read(vision_transformer(tmp_path / "m.onnx"))
+    drawn = random_frames(model, 12)
+    samples = {name: np.ones_like(array) for name, array in drawn.items()}
+    frames = [{name: array[k] for name, array in drawn.items()} for k in range(2)]
+    assert verdict_on(model, samples, frames).findings == ()
 
 
 def test_frames_unlike_the_samples_are_no_fault_of_the_quantizer(tmp_path: Path) -> None:
