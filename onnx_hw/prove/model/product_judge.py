@@ -53,7 +53,7 @@ Rounding down leaves half a step; sound weights leave less than a tenth.
 SAME = 1e-9
 """Greatest variance of the errors of samples that are the same, as a share of their mean square."""
 
-MIN_MEANS, MAX_MEAN, MAX_MEAN_OF_ALL, FEW_OUTPUTS, PRIOR_ROWS, MIN_SHARE = 8, 4.0, 1.0, 8, 16, 1e-6
+MIN_MEANS, MAX_MEAN, MAX_MEAN_OF_ALL, FEW_OUTPUTS, PRIOR_ROWS, MIN_SHARE = 8, 4.0, 2.5, 8, 16, 1e-6
 """Least number of samples, and what the mean square of the mean errors of outputs may be: ``MAX_MEAN`` squares of their
 standard errors, ``MAX_MEAN_OF_ALL`` where no sample is left out, for few outputs (1 + ``FEW_OUTPUTS`` / outputs) times
 that; twice what is left where n of n +
