@@ -185,7 +185,7 @@ def test_tensors_too_large_for_a_stream_are_named(tmp_path: Path) -> None:
 
 
 def test_a_constant_that_is_too_large_is_named_once_as_one(tmp_path: Path) -> None:
-    weights = helper.make_tensor("shape", TensorProto.INT64, (2,), [9_000, 1_000])
+    weights = helper.make_tensor("shape", TensorProto.INT64, (2,), [18_000, 1_000])
     nodes = [
         make_node("ConstantOfShape", ["shape"], ["filled"], "fills"),
         make_node("Transpose", ["filled"], ["turned"]),
