@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import onnx_hw
+from onnx_hw_tools import tools
 from support.cli_runner import call
 from support.fixture_paths import CHECKOUT, EXAMPLES
 from support.optional_software import needs_brevitas, needs_torch
@@ -179,6 +180,10 @@ def test_a_board_of_ones_own() -> None:
 @pytest.mark.slow
 def test_the_commands_for_a_board_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As printed, with a smaller model: built, computed by the simulated chip, and ready to be programmed."""
+    try:
+        tools.find("nextpnr-ice40")
+    except tools.ToolMissing as missing:
+        pytest.skip(str(missing))
     here = shutil.copytree(EXAMPLES / "own_board", tmp_path / "own_board")
     (tmp_path / "digits").mkdir()
     small_model(tmp_path / "digits" / "digits.onnx")
