@@ -20,7 +20,7 @@ from onnx_hw.messages.html import render_value
 from onnx_hw.messages.text import printable
 from onnx_hw.onnx.canonicalize.unbatch import ReadModel
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.onnx.graph.dependencies import names_read
+from onnx_hw.onnx.graph.dependencies import names_behind_inputs
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.samples.check_samples import check_samples
@@ -125,7 +125,7 @@ class QuantizedModel:
                 if tensor in self.network.grids:
                     yield _without_type(boundary.onnx_name), _in_layout(boundary, self._real(tensor, array))
                 elif boundary.line is not None:
-                    yield boundary.onnx_name, _on_line(boundary, _in_layout(boundary, array))
+                    yield boundary.onnx_name, boundary.numbers(_in_layout(boundary, array))
 
     def _real_unheld(self, values: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
         """Yield the other tensors of the circuit, as real numbers, where their scale is known."""
@@ -150,9 +150,9 @@ class QuantizedModel:
         for boundary in self.network.held:
             array = _in_layout(boundary, values[boundary.tensor])
             dtype = BY_NAME[self.quantized.graph.values[boundary.onnx_name].element_type].dtype
-            known[boundary.onnx_name] = _on_line(boundary, array).astype(dtype)
+            known[boundary.onnx_name] = boundary.numbers(array).astype(dtype)
         collected: dict[str, list[np.ndarray]] = {}
-        wanted = self._computed - known.keys()
+        wanted = names_behind_inputs(self.model.frame.model.graph) - known.keys() - frames.keys()
 
         def observe(name: str, value: Any) -> None:
             if name in wanted and isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
@@ -178,16 +178,6 @@ class QuantizedModel:
         leaving = {boundary.tensor: values[boundary.tensor] for boundary in self.network.outputs}
         outputs = golden.outputs_of(self.network, leaving, frames, observe=observe)
         return _stacked(collected) | outputs
-
-    @cached_property
-    def _computed(self) -> set[str]:
-        """The values of the model that depend on its inputs."""
-        graph = self.model.frame.model.graph
-        computed, given = set[str](), {value.name for value in graph.inputs}
-        for node in graph.nodes:
-            if names_read(node) & (computed | given):
-                computed.update(node.outputs)
-        return computed
 
     @cached_property
     def _held(self) -> dict[str, tuple[Boundary, ...]]:
@@ -227,14 +217,6 @@ def _without_type(name: str) -> str:
 def _stacked(collected: Mapping[str, list[Any]]) -> dict[str, np.ndarray]:
     """Return arrays of frames, those of values whose shape is the same in all frames."""
     return {name: np.stack(parts) for name, parts in collected.items() if len({part.shape for part in parts}) == 1}
-
-
-def _on_line(boundary: Boundary, integers: np.ndarray) -> np.ndarray:
-    """Return the numbers that an ONNX value has where golden has integers."""
-    if boundary.line is None:
-        return integers
-    slope, offset = boundary.line
-    return np.asarray(slope * integers + offset)
 
 
 def _in_layout(boundary: Boundary, streamed: np.ndarray) -> np.ndarray:

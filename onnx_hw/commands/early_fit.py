@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from math import prod
 
 import onnx_hw_boards
 from onnx_hw.assemble.board_lookup import find_board
@@ -16,8 +15,8 @@ from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import short
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
 from onnx_hw.onnx.check.supported import require_capability
-from onnx_hw.onnx.graph.dependencies import names_read
-from onnx_hw.onnx.graph.model import Graph, Model
+from onnx_hw.onnx.graph.dependencies import names_behind_inputs, names_read
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.quantization.quantize import PreparedModel, quantize_model
 from onnx_hw.quantization.ranges.assume import assume_ranges
@@ -42,8 +41,9 @@ BITS_PER_LUT = 16
 def refuse_too_many_weights(model: Model, scheme: Scheme | None, board: str) -> None:
     """Raise UserError if the weights of a float model take far more bits than the memory of any chip has.
 
-    Products count whose data are not constant, each constant once, and weights that are computed of constants: these
-    have not been computed yet where the model is as written. What no hardware can do is named first.
+    Products count whose data are not constant, each weight once. It may still have to be computed of constants, as in a
+    model as written; some products, such as those of recurrent layers, are there in canonical form alone. What no
+    hardware can do is named first.
     """
     bits = _bits_of_weights(model, scheme or DEFAULT)
     every = (onnx_hw_boards.board(name) for name in onnx_hw_boards.names())
@@ -67,28 +67,19 @@ def _bits_of_weights(model: Model, scheme: Scheme) -> dict[str, int]:
     graph, bits, seen = model.graph, dict[str, int](), set[str]()
     if is_quantized(model):
         return bits
-    data = {value.name for value in graph.inputs}
+    data = names_behind_inputs(graph)
     for node in graph.nodes:
-        if data.isdisjoint(names_read(node)):
-            continue
-        data.update(node.outputs)
         place = facts_of(node).weights
-        name = node.inputs[place.at] if place is not None and place.at < len(node.inputs) else ""
-        size = _size_of_constant(graph, name) if name not in data and name not in seen else 0
-        if size:
-            seen.add(name)
-            narrowest = 2 if scheme.goal is not None else scheme.weight_precision(node.label).bits
-            bits[node.label] = size * narrowest
+        if place is None or place.at >= len(node.inputs) or data.isdisjoint(names_read(node)):
+            continue
+        name = node.inputs[place.at]
+        weights = graph.constants.get(name, graph.values.get(name))
+        if name in data or name in seen or weights is None or not weights.size:
+            continue
+        seen.add(name)
+        narrowest = 2 if scheme.goal is not None else scheme.weight_precision(node.label).bits
+        bits[node.label] = weights.size * narrowest
     return bits
-
-
-def _size_of_constant(graph: Graph, name: str) -> int:
-    """Return the elements of a constant, or of a value that is computed of constants alone; 0 if they are not known."""
-    if name in graph.constants:
-        return graph.constants[name].size
-    value = graph.values.get(name)
-    lengths = [n for n in (value.shape or ()) if isinstance(n, int)] if value is not None else []
-    return prod(lengths) if value is not None and value.shape and len(lengths) == len(value.shape) else 0
 
 
 def _memory_bits(board: Board) -> int:

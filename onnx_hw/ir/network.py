@@ -70,6 +70,13 @@ class Boundary:
     order: np.ndarray = field(repr=False, compare=False)
     line: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False, compare=False)
 
+    def numbers(self, integers: np.ndarray) -> np.ndarray:
+        """Return what the ONNX value holds where the tensor has integers, (..., *onnx_shape): these, or on its line."""
+        if self.line is None:
+            return integers
+        slope, offset = self.line
+        return np.asarray(slope * integers + offset)
+
     @property
     def host_order(self) -> HostOrder:
         """How the host sends or takes the stream's elements, in NHWC order."""

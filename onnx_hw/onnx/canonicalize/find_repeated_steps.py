@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
-from math import prod
 
 import numpy as np
 
@@ -111,10 +110,8 @@ class _Search:
     def size(self, name: str) -> int:
         """Return the number of elements of a value; a large one if it is not known."""
         value = self.graph.values.get(name)
-        lengths = None if value is None else value.shape
-        if lengths is None or not all(isinstance(n, int) for n in lengths):
-            return 1 << 30
-        return prod(int(n) for n in lengths if isinstance(n, int))
+        size = None if value is None else value.size
+        return 1 << 30 if size is None else size
 
     # ---- anchors ------------------------------------------------------------------------------------------------
 

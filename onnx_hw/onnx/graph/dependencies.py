@@ -34,6 +34,15 @@ def free_names(graph: Graph) -> set[str]:
     return free | ({value.name for value in graph.outputs} - known)
 
 
+def names_behind_inputs(graph: Graph) -> set[str]:
+    """Return the names of the inputs, and of the values that depend on them; all others depend on constants alone."""
+    names = {value.name for value in graph.inputs}
+    for node in graph.nodes:
+        if not names.isdisjoint(names_read(node)):
+            names.update(node.outputs)
+    return names
+
+
 def needed_nodes(graph: Graph, values: Iterable[str]) -> list[Node]:
     """Return the nodes that some values depend on, in the order of the graph; a delay depends on what it delays."""
     needed = set(values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,12 @@ class Value:
     name: str
     element_type: str
     shape: tuple[int | str | None, ...] | None
+
+    @property
+    def size(self) -> int | None:
+        """Number of elements; None where a length is not known."""
+        lengths = [length for length in self.shape or () if isinstance(length, int)]
+        return prod(lengths) if self.shape is not None and len(lengths) == len(self.shape) else None
 
     def __repr__(self) -> str:
         dims = "?" if self.shape is None else ",".join("?" if d is None else str(d) for d in self.shape)

@@ -49,7 +49,10 @@ def known_values(network: Network, frame: Mapping[str, np.ndarray]) -> KnownFram
     wanted = {boundary.tensor for boundary in (*network.held, *network.outputs)}
     walked = golden.walk(network, golden.integers_of(network, stacked))
     tensors = {name: array for name, array in walked if name in wanted}
-    each = [(boundary.onnx_name, _meant(boundary, tensors[boundary.tensor])) for boundary in network.held]
+    each = [
+        (boundary.onnx_name, boundary.numbers(_in_the_model(boundary, tensors[boundary.tensor])))
+        for boundary in network.held
+    ]
     held = dict(each)
     torn = tuple(name for name, value in each if not np.array_equal(held[name], value))
     host: dict[str, Any] = {}
@@ -80,15 +83,6 @@ def _in_the_model(boundary: Boundary, streamed: np.ndarray) -> np.ndarray:
     array = np.empty(boundary.order.size, dtype=np.int64)
     array[boundary.order] = streamed.reshape(-1)
     return array.reshape(boundary.onnx_shape)
-
-
-def _meant(boundary: Boundary, streamed: np.ndarray) -> np.ndarray:
-    """Return the ONNX value of a tensor: its integers, or the numbers that they stand for."""
-    integers = _in_the_model(boundary, streamed)
-    if boundary.line is None:
-        return integers
-    slope, offset = boundary.line
-    return np.asarray(slope * integers + offset)
 
 
 def _run(part: Model, values: Mapping[str, Any], computed: dict[str, Any]) -> None:
