@@ -19,7 +19,7 @@ _R = TypeVar("_R")
 
 
 def check_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Return a function that converts its arguments to the types of ``KINDS`` before it runs, by their names.
+    """Return a function that converts its arguments to the types of ``ARGUMENTS`` before it runs, by their names.
 
     None stays where it is the default. An argument of another type is a ``UserError``.
     """
@@ -31,7 +31,7 @@ def check_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
             bound = signature.bind(*args, **named)
         except TypeError:
             return function(*args, **named)  # Python says which name is wrong, and which one is near
-        for name in KINDS.keys() & bound.arguments.keys():
+        for name in ARGUMENTS.keys() & bound.arguments.keys():
             given = bound.arguments[name]
             if given is not None or signature.parameters[name].default is not None:
                 bound.arguments[name] = _converted(name, given)
@@ -41,7 +41,7 @@ def check_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def _converted(name: str, given: Any) -> Any:
-    wanted, convert, example = KINDS[name]
+    wanted, convert, example = ARGUMENTS[name]
     try:
         return convert(given)
     except (TypeError, ValueError, OverflowError):
@@ -68,24 +68,22 @@ def _flag(given: Any) -> bool:
     return bool(given)
 
 
-def _path(given: Any) -> str:
-    path = os.fspath(given)
-    if not isinstance(path, str):
-        raise TypeError
-    return path
-
-
 def _text(given: Any) -> str:
     if not isinstance(given, str):
         raise TypeError
     return given
 
 
+def _path(given: Any) -> str:
+    return _text(os.fspath(given))
+
+
 def _build(given: Any) -> Any:
     return given if isinstance(getattr(given, "folder", None), os.PathLike) else _path(given)
 
 
-def _names(given: Any) -> tuple[str, ...]:
+def names_of_tensors(given: Any) -> tuple[str, ...]:
+    """Return one name or several as a tuple. Raises TypeError for anything else."""
     return (given,) if isinstance(given, str) else tuple(map(_text, given))
 
 
@@ -103,7 +101,7 @@ _FLAGS = "random_calibration witness gate_level bitstream_check waves streaming 
 _PATHS = {"board": '"icebreaker"', "out": '"folder"', "store": '"folder"', "folding": '"folding.toml"',
           "precision": '"precision.toml"'}  # fmt: skip
 
-KINDS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
+ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "multipliers": ("a whole number", whole_number, "16"),
     "seed": ("a whole number", whole_number, "1"),
     "fps": ("a number", _real_number, "30"),
@@ -112,7 +110,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "sqnr": ("a number", _real_number, "30"),
     "accuracy_loss": ("a number", _real_number, "0.5"),
     "dimensions": ("sizes by the names of dimensions", _sizes, '{"batch": 1}'),
-    "cut_at": ("names of tensors", _names, '"name", or cut_at=["a", "b"]'),
+    "cut_at": ("names of tensors", names_of_tensors, '"name", or cut_at=["a", "b"]'),
     "build": ("the result of `onnx_hw.build`, or the folder of a build", _build, '"folder"'),
     "progress": ("True, False or an object that receives the progress", _progress, "True"),
     "port": ("a text", _text, '"sim"'),

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
-from onnx_hw.api.check_arguments import whole_number
+from onnx_hw.api.check_arguments import names_of_tensors, whole_number
 from onnx_hw.messages.errors import user_error
 from onnx_hw.runtime.options import OutputKind, QuantizeOptions, ReadOptions
 
@@ -51,7 +51,7 @@ def read_options(
         strict=strict,
         lenient=lenient,
         newer=newer,
-        cut_at=(cut_at,) if isinstance(cut_at, str) else tuple(cut_at),
+        cut_at=names_of_tensors(cut_at),
         state=pairs,
         streaming=streaming,
     )

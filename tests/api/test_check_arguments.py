@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import onnx_hw
-from onnx_hw.api.check_arguments import KINDS
+from onnx_hw.api.check_arguments import ARGUMENTS
 from support.fixture_paths import EXAMPLES
 from support.tiny_float_model import IMAGES, tiny_float_model
 
@@ -30,16 +30,16 @@ WRONG: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ARGUMENTS)
 def test_other_types_are_refused_by_name(name: str) -> None:
     taking = [function for function in FUNCTIONS if name in inspect.signature(function).parameters]
     assert taking
     for function in taking:
-        for given in WRONG[KINDS[name][0]]:
+        for given in WRONG[ARGUMENTS[name][0]]:
             needed = {"inputs": IMAGES, "build": "nowhere"} if function in (onnx_hw.infer, onnx_hw.update) else {}
             if function is not onnx_hw.infer:
                 needed["model"] = EXAMPLES / "digits" / "digits.onnx"
-            with pytest.raises(onnx_hw.UserError, match=f"`{name}` must be {KINDS[name][0]}, not"):
+            with pytest.raises(onnx_hw.UserError, match=f"`{name}` must be {ARGUMENTS[name][0]}, not"):
                 function(**{**needed, name: given})  # type: ignore[operator]
 
 
