@@ -20,21 +20,24 @@ def follow_up_commands(report: Report) -> dict[str, str]:
     if report.simulation is None or "model" not in options:
         return {}
     out, model = options.get("out"), Path(options["model"])
-    folder = str(out or BuildOptions(model=model, board=options["board"]).folder)
-    commands: dict[str, tuple[str, ...]] = {
-        "prove it with more frames": ("verify", folder, "--frames", str(MORE_FRAMES))
-    }
+    folder = Path(out or BuildOptions(model=model, board=options["board"]).folder)
+    commands = {"prove it with more frames": _command("verify", folder, "--frames", str(MORE_FRAMES))}
     if report.serial is not None and "bitstream" in report.files:
-        commands["put it on the board"] = ("program", folder, *program_options(report))
-        samples = samples_options(report)
-        commands["compute on the board"] = ("infer", folder, *((*samples, "--check") if samples else ("--self-test",)))
-    commands["compare it with another build"] = ("report", folder, "OTHER")
-    return {what: shlex.join(["onnx-hw", *words]) for what, words in commands.items()}
+        check = ("--check",) if samples_options(report) else ()
+        commands["put it on the board"] = program_command(report, folder)
+        commands["compute on the board"] = infer_command(report, folder, *check)
+    commands["compare it with another build"] = _command("report", folder, "OTHER")
+    return commands
+
+
+def verify_command(report: Report, folder: Path) -> str:
+    """Return the command that proves a build with its samples, else with more frames."""
+    return _command("verify", folder, *(samples_options(report) or ("--frames", str(MORE_FRAMES))))
 
 
 def program_command(report: Report, folder: Path) -> str:
     """Return the command that puts a build in ``folder`` on its board."""
-    return shlex.join(["onnx-hw", "program", str(folder), *program_options(report)])
+    return _command("program", folder, *program_options(report))
 
 
 def infer_command(report: Report, folder: Path, *more: str) -> str:
@@ -43,7 +46,7 @@ def infer_command(report: Report, folder: Path, *more: str) -> str:
     Args:
         more: further options.
     """
-    return shlex.join(["onnx-hw", "infer", str(folder), *(samples_options(report) or ("--self-test",)), *more])
+    return _command("infer", folder, *(samples_options(report) or ("--self-test",)), *more)
 
 
 def samples_options(report: Report) -> tuple[str, ...]:
@@ -63,3 +66,7 @@ def program_options(report: Report) -> tuple[str, ...]:
         return "--board", spelled_value(asked) if asked.endswith(".py") else "FILE.py"
     board = onnx_hw_boards.board(name)
     return ("--flash",) if isinstance(board, LinkedBoard) and board.loader.memory is None else ()
+
+
+def _command(name: str, folder: Path, *options: str) -> str:
+    return shlex.join(["onnx-hw", name, str(folder), *options])

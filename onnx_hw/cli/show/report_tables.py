@@ -5,7 +5,6 @@ Nothing depends on colour alone.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from onnx_hw.report.accuracy import Accuracy
 from onnx_hw.report.build_command import build_command
 from onnx_hw.report.core_table import CellFormat, core_table, terminal_columns
 from onnx_hw.report.fact import Fact
-from onnx_hw.report.follow_up_commands import infer_command, program_command, samples_options
+from onnx_hw.report.follow_up_commands import infer_command, program_command, verify_command
 from onnx_hw.report.model import DesignSection, FloatModel, Report, Serial, Synthesis
 from onnx_hw.report.proof_chain import LEFT_OUT, NOT_REACHED, in_short, witness_in_short
 from onnx_hw.report.utilization import usage
@@ -182,9 +181,7 @@ def _of_a_part(report: Report, folder: Path, rest: str) -> str:
     if report.serial is not None and "model" in report.files:
         return f"{on}; `{infer_command(report, folder, '--port', 'sim')}` computes with the whole chip, simulated"
     if report.design is not None:
-        samples = samples_options(report) or ("--frames", "1000")
-        verify = shlex.join(["onnx-hw", "verify", str(folder), *samples])
-        return f"{on}; `{verify}` proves this design with more data"
+        return f"{on}; `{verify_command(report, folder)}` proves this design with more data"
     return on
 
 
