@@ -148,14 +148,13 @@ def _on_samples(fidelity: Fidelity, frames: Sequence[Frame]) -> Fidelity:
     """Return the fidelity of the quantized model on other frames, such as calibration samples."""
     again = Fidelity(fidelity.model, fidelity.prepared, fidelity.quantized)
     for frame in frames:
-        held: dict[str, np.ndarray] = {}
-
-        def observe(name: str, value: Any, held: dict[str, np.ndarray] = held) -> None:
-            if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
-                held[name] = value
-
-        outputs = reference.run(fidelity.quantized, frame, observe=observe)
-        again.add(frame, KnownFrame(held, {}, outputs))
+        values: dict[str, Any] = {}
+        outputs = reference.run(fidelity.quantized, frame, observe=values.__setitem__)
+        held = {
+            name: value for name, value in values.items() if isinstance(value, np.ndarray) and value.dtype.kind in "iu"
+        }
+        host = {name: values[name] for name in fidelity.host if name in values}
+        again.add(frame, KnownFrame(held, host, outputs))
     return again
 
 
@@ -209,11 +208,10 @@ def _judge_grids(
         numbers = np.concatenate(seen[name].values)
         beyond = (numbers < grid.low - grid.step / 2) | (numbers > grid.high + grid.step / 2)
         span = f"{seen[name].low:.4g} .. {seen[name].high:.4g}"
-        signal, lost = (float(np.square(x).mean()) for x in (numbers, grid.rounded(numbers) - numbers))
-        if _decibels(signal, lost) >= ENOUGH_DB:
+        if _decibels(float(np.square(numbers).mean()), _loss(numbers, grid)) >= ENOUGH_DB:
             continue
         if beyond.mean() > max(MAX_OUTSIDE, MAX_OUTSIDE_OF_FEW / max(1, grid.levels)):
-            if _decibels(lost, _plain_loss(numbers, plain[name])) > MAX_SATURATED_DB:
+            if _excess_db(numbers, grid, plain[name], MAX_SATURATED_DB) > MAX_SATURATED_DB:
                 yield (
                     f"the integers of `{name}` must cover its numbers on the samples, {span}; they cover "
                     f"{grid.low:.4g} .. {grid.high:.4g}, and {beyond.mean():.1%} of the numbers lie outside"
@@ -221,7 +219,7 @@ def _judge_grids(
                 continue
         else:
             numbers = numbers[~beyond]  # a few may saturate, and what they lose by that is not the step's fault
-        excess = _decibels(float(np.square(grid.rounded(numbers) - numbers).mean()), _plain_loss(numbers, plain[name]))
+        excess = _excess_db(numbers, grid, plain[name], MAX_NOISE_DB)
         if excess > MAX_NOISE_DB:
             yield (
                 f"the integers of `{name}` must be as fine as {plain[name].levels + 1:,} levels over {span}; they "
@@ -229,13 +227,21 @@ def _judge_grids(
             )
 
 
-def _plain_loss(numbers: np.ndarray, plain: ChosenGrid) -> float:
-    """Return the mean square error of plain rounding; the greatest of several widths, scaled to the extremes.
+def _excess_db(numbers: np.ndarray, grid: ChosenGrid, plain: ChosenGrid, most: float) -> float:
+    """Return what rounding to a grid costs more than plain rounding, in dB; the first excess of at most ``most``.
 
-    By chance, few numbers may lie on a grid.
+    By chance, few numbers may lie on the plain grid; so grids of other widths are tried, scaled to the extremes.
     """
-    grids = {1.0: plain, **{width: replace(plain, step=plain.step * width) for width in WIDTHS}}
-    return max(float(np.square(grid.rounded(numbers) - numbers).mean()) / width**2 for width, grid in grids.items())
+    lost, excess = _loss(numbers, grid), inf
+    for width in (1.0, *WIDTHS):
+        excess = min(excess, _decibels(lost * width**2, _loss(numbers, replace(plain, step=plain.step * width))))
+        if excess <= most:
+            break
+    return excess
+
+
+def _loss(numbers: np.ndarray, grid: ChosenGrid) -> float:
+    return float(np.square(grid.rounded(numbers) - numbers).mean())
 
 
 def _decibels(more: float, less: float) -> float:
