@@ -9,9 +9,9 @@ from click.shell_completion import CompletionItem
 
 from onnx_hw.cli.arguments import FILE
 from onnx_hw.cli.help_groups import GroupedCommand
-from onnx_hw.cli.option_groups import READING
+from onnx_hw.cli.option_groups import READING, WIDTHS
 from onnx_hw.cli.session import CliSession
-from onnx_hw.runtime.options import ReadOptions
+from onnx_hw.runtime.options import QuantizeOptions, ReadOptions
 
 
 def _complete_chips(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -26,9 +26,18 @@ def _complete_chips(_context: click.Context, _parameter: click.Parameter, incomp
     "--chip", metavar="NAME", shell_complete=_complete_chips, help="Only boards with this chip, or of this chip family."
 )
 @click.option("--fits", is_flag=True, help="Only boards on which MODEL fits.")
+@WIDTHS
 @READING
 @click.pass_obj
-def boards(session: CliSession, model: Path | None, chip: str | None, fits: bool, reading: ReadOptions) -> None:
+def boards(
+    session: CliSession,
+    /,
+    model: Path | None,
+    chip: str | None,
+    fits: bool,
+    quantizing: QuantizeOptions,
+    reading: ReadOptions,
+) -> None:
     """List all boards with their chip, link and clock.
 
     With MODEL, show for each board whether the model fits, and how fast it runs there.
@@ -40,8 +49,8 @@ def boards(session: CliSession, model: Path | None, chip: str | None, fits: bool
     from onnx_hw.cli.show.board_table import board_table, fit_row
     from onnx_hw.messages.errors import UserError
 
-    if model is None and (fits or reading != ReadOptions()):
-        option = "--fits" if fits else "an option of reading"
+    if model is None and (fits or reading != ReadOptions() or quantizing != QuantizeOptions()):
+        option = "--fits" if fits else "an option of reading or of integers"
         raise click.UsageError(f"{option} must have a MODEL: `onnx-hw boards model.onnx --fits`")
     names = boards_with(chip)
     if model is None:
@@ -52,7 +61,7 @@ def boards(session: CliSession, model: Path | None, chip: str | None, fits: bool
     rows = []
     with session.terminal.watching() as watch:
         watch(Text(f" reading {model}"))
-        for number, (board, fit) in enumerate(fit_boards(model, names, reading), 1):
+        for number, (board, fit) in enumerate(fit_boards(model, names, reading, quantizing), 1):
             if not (fits and isinstance(fit, UserError)):
                 rows.append(fit_row(board, fit))
             tried = Text(f" {number} of {len(names)} boards tried, the last one {board.name}", "dim")

@@ -10,7 +10,7 @@ import click
 
 from onnx_hw.cli.arguments import BOARD, MODEL
 from onnx_hw.cli.help_groups import GroupedCommand
-from onnx_hw.cli.option_groups import READING, SCHEDULING
+from onnx_hw.cli.option_groups import READING, SCHEDULING, WIDTHS
 from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.errors import ExitCode
 from onnx_hw.runtime.options import BuildOptions, ReadOptions
@@ -20,6 +20,7 @@ from onnx_hw.runtime.options import BuildOptions, ReadOptions
 @MODEL
 @BOARD
 @SCHEDULING
+@WIDTHS
 @READING
 @click.option("--onnx-only", is_flag=True, help="Do not check whether a circuit can be built.")
 @click.option("--json", "as_json", is_flag=True, help="Print all problems as JSON.")

@@ -135,12 +135,25 @@ PRECISION = click.option(
 )  # fmt: skip
 
 
+BITS = click.option(
+    "--bits", callback=widths, metavar="N|weights=N,data=N",
+    help="Bits of the integers for a float model, 1 to 16, 8 by default: 4 means both weights and data.",
+)  # fmt: skip
+
+
+def quantize_options(bits: dict[str, Any], **fields: Any) -> QuantizeOptions:
+    """Return the options of quantization from what ``widths`` makes of ``--bits``, and the other options."""
+    return QuantizeOptions(**bits, **fields)
+
+
+WIDTHS = gathered("quantizing", quantize_options, OUTPUT_KIND, BITS, PRECISION)
+"""Options of the integers of a float model, for commands without samples: these cannot search for bits."""
+
 QUANTIZING = gathered(
     "quantizing",
-    lambda bits, **fields: QuantizeOptions(**bits, **fields),
+    quantize_options,
     OUTPUT_KIND,
-    click.option("--bits", callback=widths, metavar="N|weights=N,data=N",
-        help="Bits of the integers for a float model, 1 to 16, 8 by default: 4 means both weights and data."),
+    BITS,
     PRECISION,
     click.option("--sqnr", type=Quantity("dB", min=1, max=MOST_DB), metavar="DB",
         help="Search for the cheapest bits that reach this signal-to-noise ratio on the samples, instead of --bits."),

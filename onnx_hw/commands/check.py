@@ -10,6 +10,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.quantization.quantize import prepare_model, quantize_model
 from onnx_hw.quantization.ranges.assume import assume_ranges
+from onnx_hw.quantization.scheme_from_options import scheme_from_options
 from onnx_hw.quantization.suggest_cut import suggest_cut
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.schedule.schedule_for_board import refuse_what_does_not_fit
@@ -24,12 +25,13 @@ def check_hardware(options: BuildOptions, model: Model | None = None) -> UserErr
         model: the model in the file ``options.model``, if it has been read with ``options.reading`` already.
     """
     try:
+        scheme = scheme_from_options(options.quantizing)
         given = flow.read(options.model, options.reading) if model is None else flow.one_frame(model, options.model)
         with suggest_cut(given.frame.model):
-            refuse_too_many_weights(given.frame.model, None, options.board)
+            refuse_too_many_weights(given.frame.model, scheme, options.board)
             prepared = prepare_model(given.frame.model)
-            refuse_too_many_weights(prepared.canonical, None, options.board)
-            network = quantize_model(prepared, assume_ranges).network
+            refuse_too_many_weights(prepared.canonical, scheme, options.board)
+            network = quantize_model(prepared, assume_ranges, scheme).network
         refuse_what_does_not_fit(find_board(options.board), verify_network(network), options.scheduling)
     except UserError as error:
         return error

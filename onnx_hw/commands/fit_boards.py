@@ -12,8 +12,9 @@ from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.messages.html import duration, frame_rate
 from onnx_hw.quantization.ranges.assume import assume_ranges
+from onnx_hw.quantization.scheme_from_options import scheme_from_options
 from onnx_hw.report.collect.sections import describe_serial
-from onnx_hw.runtime.options import ReadOptions
+from onnx_hw.runtime.options import QuantizeOptions, ReadOptions
 from onnx_hw.schedule.schedule_for_board import clock_of, schedule_for_board
 from onnx_hw.schedule.search_latency import cycles_of_frame_alone
 from onnx_hw_boards.board import Board
@@ -43,9 +44,12 @@ class BoardFit:
 
 
 def fit_boards(
-    model: Path, names: Sequence[str] | None = None, reading: ReadOptions | None = None
+    model: Path,
+    names: Sequence[str] | None = None,
+    reading: ReadOptions | None = None,
+    quantizing: QuantizeOptions | None = None,
 ) -> Iterator[tuple[Board, BoardFit | UserError]]:
-    """Yield boards with the result of a build without further options there, or the reason why it is not possible.
+    """Yield boards with the result of a build with these options there, or the reason why it is not possible.
 
     A float model is tried with assumed scales, as ``commands.check.check_hardware`` does.
 
@@ -55,7 +59,8 @@ def fit_boards(
     Raises:
         UserError: the model cannot become a circuit at all.
     """
-    network = verify_network(flow.quantized(flow.read(model, reading), assume_ranges).network)
+    scheme = scheme_from_options(quantizing or QuantizeOptions())
+    network = verify_network(flow.quantized(flow.read(model, reading), assume_ranges, scheme).network)
     known: dict[object, BoardFit | UserError] = {}
     for name in onnx_hw_boards.names() if names is None else names:
         board = onnx_hw_boards.board(name)

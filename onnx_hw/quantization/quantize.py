@@ -139,8 +139,8 @@ def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: 
     if scheme is not None and floats is None and not chosen:
         raise user_error(
             "scheme",
-            f"a scheme is for a model that lacks integers; `{model.name}` brings all of its own",
-            hint="leave it out",
+            f"bits are chosen for a model that lacks integers; `{model.name}` brings all of its own",
+            hint="leave out what asks for bits: --bits, --precision, --sqnr, --accuracy-loss, --output-kind",
             stage="quantize",
         )
     if chosen and floats is None:

@@ -132,7 +132,7 @@ def test_a_model_with_integers_of_its_own_needs_no_samples() -> None:
         images, labels = test["image"][:60, 0], test["labels"][:60]
     outputs = network({"image": images, "labels": labels})
     assert outputs.labels is not None and (outputs["probabilities"].argmax(axis=1) == outputs.labels).mean() > 0.9
-    with pytest.raises(onnx_hw.UserError, match="a scheme is for a model that lacks integers"):
+    with pytest.raises(onnx_hw.UserError, match="bits are chosen for a model that lacks integers"):
         onnx_hw.quantize(EXAMPLES / "digits" / "digits.onnx", bits=4)
 
 

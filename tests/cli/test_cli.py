@@ -214,6 +214,7 @@ def test_boards_of_a_chip():
     assert "error[unknown-chip]: --chip must be a chip or a chip family of a board, not `iCE40UP4K`" in done.stderr
     assert "did you mean `iCE40UP5K`?" in done.stderr
     assert "must have a MODEL" in call("boards", "--fits").stderr
+    assert "an option of reading or of integers must have a MODEL" in call("boards", "--bits", "4").stderr
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw.cli.cli import main
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.options import BuildOptions, OutputKind, QuantizeOptions
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from support.cli_runner import Instead, call
 from support.fixture_paths import EXAMPLES
@@ -77,6 +77,17 @@ def test_check_asks_for_what_a_build_would(hardware):
     assert hardware.asked == [
         BuildOptions(model=Path(DIGITS), scheduling=ScheduleRequest(multipliers=3, fps=7.0, clock_mhz=50.0))
     ]
+
+
+def test_check_asks_with_the_bits_of_a_build(hardware):
+    floats = DIGITS.replace("digits.onnx", "digits_float.onnx")
+    done = call("check", floats, "--bits", "weights=4,data=6", "--output-kind", "int8", by=hardware)
+    assert hardware.asked[0].quantizing == QuantizeOptions(weights=4, data=6, output=OutputKind.INT8)
+    said = " ".join(done.stdout.split())
+    assert said.endswith("--bits weights=4,data=6 --output-kind int8 --calibration samples.npz`")
+    refused = call("check", DIGITS, "--bits", "4")
+    assert refused.exit_code == 1
+    assert "bits are chosen for a model that lacks integers; `digits` brings all of its own" in refused.stderr
 
 
 def test_check_says_which_rate_a_board_cannot_do():

@@ -15,7 +15,7 @@ from onnx.helper import make_node
 from onnx import TensorProto
 from onnx_hw.commands import build_stages, check, early_fit
 from onnx_hw.commands.build import build
-from onnx_hw.commands.fit_boards import fit_boards
+from onnx_hw.commands.fit_boards import BoardFit, fit_boards
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.runtime.options import BuildOptions, QuantizeOptions
 from onnx_hw.runtime.progress import Silent
@@ -69,6 +69,16 @@ def test_refused_before_it_is_quantized(asked: Callable[..., BuildOptions], monk
     for board, fit in some:
         assert not isinstance(fit, UserError)
         assert float(rates[board.name]) == pytest.approx(fit.frames_per_second, rel=0.01)
+
+
+def test_bits_decide_the_verdicts_of_check_and_boards(asked: Callable[..., BuildOptions]) -> None:
+    wide, narrow = asked(120), asked(120, weights=4, data=4)
+    refused = check.check_hardware(wide)
+    assert refused is not None and refused.exit_code == ExitCode.DOES_NOT_FIT
+    assert check.check_hardware(narrow) is None
+    ((_, larger),) = fit_boards(wide.model, (BOARD,))
+    ((_, smaller),) = fit_boards(wide.model, (BOARD,), quantizing=narrow.quantizing)
+    assert isinstance(larger, UserError) and isinstance(smaller, BoardFit)
 
 
 def test_the_verdict_is_said_before_the_search_for_widths(
