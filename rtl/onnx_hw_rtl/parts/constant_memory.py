@@ -21,8 +21,9 @@ LOADED_BITS = 128
 """Greatest width, in bits, of a memory whose words are loaded."""
 
 LOADED_BLOCK_BITS = 16
-"""Greatest width, in bits, of one of the memories that make it up. Wider ones become block RAMs of ECP5 with 36 bits,
-whose first contents the bitstream does not name reliably: the number of the contents shares bits with that mode."""
+"""Greatest width, in bits, of one of the memories that make it up. Wider ones become block RAMs of ECP5 with 36 bits.
+Which output pins have the lower half of such a word is not certain: DOA by yosys (``lattice/brams_map_16kd.v``), DOB by
+nextpnr's own conversion of PDPW16KD (``ecp5/pack.cc``). At 18 bits both agree."""
 
 
 @dataclass(frozen=True)

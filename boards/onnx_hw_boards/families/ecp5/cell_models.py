@@ -75,6 +75,8 @@ def _dpr16x4(cell: ChipCell, parts: Parts) -> None:
     clocked(cell, parts, "WCK")
     if cell.text("WCKMUX", "WCK") != "WCK" or cell.text("WREMUX", "WRE") != "WRE":
         raise not_modelled(cell, "its clock or its strobe is inverted")
+    if cell.number("INITVAL"):
+        raise not_modelled(cell, "it has first contents, and models of such memories begin with rubbish")
     out = (*cell.pins.get("DO", ()), None, None, None, None)[:4]
     parts.small.append(SmallMemory(cell.bits("RAD", 4), out, cell.bits("WAD", 4), cell.bits("DI", 4), cell.pin("WRE")))
 

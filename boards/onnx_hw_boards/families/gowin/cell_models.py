@@ -98,6 +98,8 @@ def _flip_flop(cell: ChipCell, parts: Parts) -> None:
 
 def _ram16(cell: ChipCell, parts: Parts) -> None:
     clocked(cell, parts, "CLK")
+    if any(cell.number(f"INIT_{k}") for k in range(4)):
+        raise not_modelled(cell, "it has first contents, and models of such memories begin with rubbish")
     out = (*cell.pins.get("DO", ()), None, None, None, None)[:4]
     parts.small.append(SmallMemory(cell.bits("RAD", 4), out, cell.bits("WAD", 4), cell.bits("DI", 4), cell.pin("WRE")))
 

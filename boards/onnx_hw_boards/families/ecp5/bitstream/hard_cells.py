@@ -161,29 +161,23 @@ def make_block_ram(maker: CellMaker, cell: HardCell, contents: Mapping[int, np.n
     """
     if (cell.place, cell.name) in maker.several:
         return
-    if cell.settings["MODE"] != ("DP16KD",):
-        maker.problem(f"the mode of {cell} is {' or '.join(cell.settings['MODE'])}, which has no model here")
-        return
+    mode = cell.settings["MODE"][0]
     pins: dict[str, tuple[int, ...]] = {}
     parameters: dict[str, str] = {}
     for port in "AB":
-        singles = [f"CLK{port}", f"CE{port}", f"OCE{port}", f"WE{port}", f"RST{port}"]
+        singles = [f"CLK{port}", f"CE{port}", f"OCE{port}", f"RST{port}"]
+        singles += [f"WE{port}"] if mode == "DP16KD" else []
         singles += [f"AD{port}{k}" for k in range(14)] + [f"DI{port}{k}" for k in range(18)]
         pins |= {pin: (_pin(maker, cell, pin, "EBR"),) for pin in singles}
         _select_code(maker, cell, port, pins, parameters)
-        widths = cell.settings[f"DP16KD.DATA_WIDTH_{port}"]
-        if len(widths) != 1:
-            maker.problem(f"the width of port {port} of {cell} is {' or '.join(widths) or 'none'}")
-            return
-        parameters[f"DATA_WIDTH_{port}"] = number(int(widths[0]), 32)
-        for setting, name in (
-            (f"REGMODE_{port}", f"REGMODE_{port}"),
-            (f"DP16KD.WRITEMODE_{port}", f"WRITEMODE_{port}"),
-        ):
-            values = cell.settings[setting]
-            if len(values) != 1:
-                maker.problem(f"{setting} of {cell} is {' or '.join(values) or 'none'}")
-            parameters[name] = "".join(values[:1])
+        parameters[f"REGMODE_{port}"] = _chosen(maker, cell, f"REGMODE_{port}")
+        if mode == "DP16KD":
+            parameters[f"DATA_WIDTH_{port}"] = number(int(_chosen(maker, cell, f"DP16KD.DATA_WIDTH_{port}") or 18), 32)
+            parameters[f"WRITEMODE_{port}"] = _chosen(maker, cell, f"DP16KD.WRITEMODE_{port}")
+    if mode == "PDPW16KD":  # port A writes 36 bits, by its clock enable and the enable of each byte, and B only reads
+        parameters["DATA_WIDTH_A"] = number(36, 32)
+        parameters["DATA_WIDTH_B"] = number(int(_chosen(maker, cell, "PDPW16KD.DATA_WIDTH_R") or 36), 32)
+        pins |= {"WEA": (ONE,), "WEB": (ZERO,)}
     which = int(format(cell.words["WID"], f"0{_NUMBER_BITS}b")[::-1], 2)
     words = contents.get(which)
     if words is None:
@@ -196,6 +190,15 @@ def make_block_ram(maker: CellMaker, cell: HardCell, contents: Mapping[int, np.n
         maker.cells.append(ChipCell(str(cell), "DP16KD", parameters, pins | maker.out(outs)))
 
     maker.later(cell.place, cell.name, add)
+
+
+def _chosen(maker: CellMaker, cell: HardCell, setting: str) -> str:
+    """Return the value of a setting; note a problem and return nothing where the bits leave none or several."""
+    values = cell.settings[setting]
+    if len(values) != 1:
+        maker.problem(f"{setting} of {cell} is {' or '.join(values) or 'none'}")
+        return ""
+    return values[0]
 
 
 def _select_code(

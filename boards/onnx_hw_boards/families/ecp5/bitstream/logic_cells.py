@@ -193,6 +193,8 @@ def _memory(maker: CellMaker, tile: Tile, table: int) -> None:
     if tile.choice("SLICEC.MODE") != ("RAMW",):
         maker.problem(f"SLICEA of {tile.name} is a memory, and SLICEC does not write it")
     parameters = {"WCKMUX": {"CLK": "WCK"}.get(_only(maker, tile, "CLK1.CLKMUX"), "INV"), "WREMUX": "WRE"}
+    # One table after the other: a model needs to know only whether any bit is set.
+    parameters["INITVAL"] = "".join(_init(tile, each) for each in range(4))
     pins = {
         "RAD": address,
         "WAD": tuple(maker.net(place, f"{pin}_SLICE") for pin in _WRITE_ADDRESS),
