@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from amaranth.hdl import Cat, Module
@@ -22,6 +23,7 @@ class Core(Component):
         inputs: payload shape by port name.
         outputs: (payload shape, FIFO depth) by port name.
         engines: names of the engines, in the order of the bits of ``fires``.
+        ports: further ports, beside the streams.
 
     Attributes:
         outbox_type: class of the outbox behind every output. Tests replace it to break all cores on purpose, as they do
@@ -32,7 +34,11 @@ class Core(Component):
     outbox_type: ClassVar[type[Outbox]] = Outbox
 
     def __init__(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, tuple[Any, int]], engines: tuple[str, ...]
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, tuple[Any, int]],
+        engines: tuple[str, ...],
+        ports: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.engines = engines
         self.constants = FixedConstants()
@@ -42,6 +48,7 @@ class Core(Component):
                 **{name: In(stream.Signature(shape)) for name, shape in inputs.items()},
                 **{name: Out(stream.Signature(shape)) for name, (shape, _) in outputs.items()},
                 "fires": Out(len(engines)),
+                **ports,
             }
         )
 

@@ -1,0 +1,1 @@
+"""Readers of memories outside the chip, and models of those memories."""
