@@ -26,6 +26,7 @@ from onnx_hw.lower.host_quantize import HostQuantizer
 from onnx_hw.lower.layout.hoist_rearrangements import move_rearrangements_to_the_border
 from onnx_hw.lower.layout.stream_layout import elements_of
 from onnx_hw.lower.obstacle import TOO_MANY_WEIGHTS, Obstacle, not_built
+from onnx_hw.lower.operators_on_loops import with_operators_on_loops
 from onnx_hw.lower.ops import lowering_of
 from onnx_hw.lower.ops.materialize_pending import lower
 from onnx_hw.lower.ops.previous_step import close_loops
@@ -318,7 +319,7 @@ class LoweringState:
         order = {id(node): k for k, node in enumerate(graph.nodes)}
         tail = [*dequantizer.nodes, *sorted(tail, key=lambda node: order[id(node)])]
         parts = host_parts(replace(model, graph=dequantizer.added.graph(graph.nodes)), head, tail, entering)
-        network = verify_network(
+        network = with_operators_on_loops(
             Network(
                 model.name,
                 tuple(used),
@@ -337,10 +338,9 @@ class LoweringState:
                 held,
                 macs_by_label(graph, {name for node in used for name in node.origin}),
                 approximate,
-            ),
-            "import_model",
+            )
         )
-        return move_rearrangements_to_the_border(network)
+        return move_rearrangements_to_the_border(verify_network(network, "import_model"))
 
     def _rearrange_outputs(self, outputs: Sequence[str]) -> None:
         """Add rearrangements for outputs of a model that does nothing but move elements."""

@@ -80,6 +80,10 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
         return self.weights.shape[1], self.weights.shape[2]
 
     @property
+    def row_by_row(self) -> bool:  # type: ignore[override]
+        return self.kernel[0] == self.strides[0] == 1 and not (self.pads[0] or self.pads[2])
+
+    @property
     def multiplier(self) -> int:
         """Results per channel."""
         return len(self.weights) // self.operand.channels

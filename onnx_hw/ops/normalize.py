@@ -77,6 +77,7 @@ class Normalize(Operator[NormalizeFolding]):
     fraction_bits: int = 18
 
     folding_type = NormalizeFolding
+    row_by_row = True
 
     def __post_init__(self) -> None:
         if self.centered and self.weight != self.operand.channels:

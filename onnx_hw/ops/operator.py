@@ -144,6 +144,10 @@ class Operator(ABC, Generic[F]):
             wanted: what a neighbour takes that has chosen already, likewise.
         """
 
+    def on_loop(self) -> Operator[F]:
+        """Return the operator for a place on a loop: one that works row by row if there is one, else itself."""
+        return self
+
     @abstractmethod
     def schedule(self, folding: F) -> Schedule:
         """Return the engines' operations under a folding: the timing, stated as loop nests."""

@@ -13,7 +13,7 @@ from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.rearrange import rearrange_demand
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Component, Operator, pixels_beside
-from onnx_hw.ops.rearrange_plan import RearrangePlan, RearrangeTrace, places, plan
+from onnx_hw.ops.rearrange_plan import RearrangePlan, RearrangeTrace, places, plan, plan_of_loops
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.stream_order import UNUSED, Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
@@ -54,6 +54,7 @@ class Rearrange(Operator[RearrangeFolding]):
         source: (size of the result,) int64: per element, in stream order, its flat index in the operand, or -1.
         fill: the value where ``source`` is -1.
         capacity: beats of the buffer; None for those that full rate needs.
+        turns_are_rows: whether a turn is a row of the result, which then reads no later row of the operand.
     """
 
     operand: Tensor
@@ -61,6 +62,7 @@ class Rearrange(Operator[RearrangeFolding]):
     source: np.ndarray = field(repr=False)
     fill: int = 0
     capacity: int | None = None
+    turns_are_rows: bool = False
 
     folding_type = RearrangeFolding
     LATENCY = 7
@@ -78,6 +80,24 @@ class Rearrange(Operator[RearrangeFolding]):
             raise ValueError(f"the fill {self.fill} does not fit {dtype}")
         if self.capacity is not None and self.capacity < 1:
             raise ValueError(f"the buffer must hold at least one beat, not {self.capacity}")
+        if self.turns_are_rows and not self._stays_in_rows:
+            raise ValueError("a row of the result that is a turn must read its own row of the operand alone")
+
+    @cached_property
+    def _stays_in_rows(self) -> bool:
+        """Whether each row of the result is made of its own row of the operand, in the same way."""
+        rows = self.shape[0]
+        if rows != self.operand.shape[0] or self.operand.shape[1] != 1 or self.shape[1] != 1:
+            return False
+        own = self.source.reshape(rows, -1) - np.arange(rows)[:, None] * self.operand.channels
+        return bool((own == own[0]).all() and own.min() >= 0 and own.max() < self.operand.channels)
+
+    @property
+    def row_by_row(self) -> bool:  # type: ignore[override]
+        return self.turns_are_rows
+
+    def on_loop(self) -> Rearrange:
+        return replace(self, turns_are_rows=True) if self._stays_in_rows else self
 
     @cached_property
     def _fills(self) -> bool:
@@ -102,6 +122,8 @@ class Rearrange(Operator[RearrangeFolding]):
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         (operand,) = arrays
+        if self.turns_are_rows:
+            return (operand[..., self.source[: self.shape[2]]],)  # of as many rows as there are
         frames = len(operand)
         with_fill = np.column_stack([operand.reshape(frames, -1), np.full(frames, self.fill)])  # index -1 is the fill
         return (with_fill[:, self.source].reshape(frames, *self.shape),)
@@ -126,7 +148,8 @@ class Rearrange(Operator[RearrangeFolding]):
             usual = self._by_beats(folding)
             (entering,), (leaving,) = usual.input_orders(whole := self._widths(folding)), usual.output_orders(whole)
             walk = RearrangeTrace(*places(usual.source, entering, leaving), entering.beats, self.operand.dtype.bits)
-            self._plans[folding] = plan(walk, (usual.shape[0], leaving.row_groups, leaving.groups))
+            natural = usual.shape[0], leaving.row_groups, leaving.groups
+            self._plans[folding] = plan_of_loops(walk, natural) if self.turns_are_rows else plan(walk, natural)
         return self._plans[folding]
 
     def _widths(self, folding: RearrangeFolding) -> RearrangeFolding:

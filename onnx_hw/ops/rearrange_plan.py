@@ -240,6 +240,13 @@ def plan(walk: RearrangeTrace, natural: Loops) -> RearrangePlan:
     return min(plans, key=cost)
 
 
+def plan_of_loops(walk: RearrangeTrace, loops: Loops) -> RearrangePlan:
+    """Return the plan with loops that separate the data."""
+    tables = _tables(walk, loops)
+    assert tables is not None
+    return RearrangePlan(walk, loops, walk.turns(loops[0]), tables)
+
+
 def _candidates(operations: int, natural: Loops) -> Iterator[Loops]:
     """Yield the natural loops, then all others, those with short tables first."""
     yield natural

@@ -144,6 +144,47 @@ def test_facts(drawn: tuple[Rearrange, Folding]) -> None:
     assert_facts(*drawn)
 
 
+@st.composite
+def channels_of_rows(draw: st.DrawFn) -> tuple[Rearrange, RearrangeFolding]:
+    """Some channels of every row, each row a pixel, with turns that are rows; and a folding."""
+    rows, width, chosen = draw(st.integers(1, 9)), draw(st.integers(1, 6)), draw(st.integers(1, 7))
+    numbers = np.array(draw(st.lists(st.integers(0, width - 1), min_size=chosen, max_size=chosen)))
+    source = (np.arange(rows)[:, None] * width + numbers).reshape(-1)
+    whole = Rearrange(Tensor((rows, 1, width), BYTES), (rows, 1, chosen), source)
+    assert not whole.row_by_row
+    operator = whole.on_loop()
+    assert isinstance(operator, Rearrange)
+    return operator, RearrangeFolding(draw(st.integers(1, width)), draw(st.integers(1, chosen)))
+
+
+@many
+@given(channels_of_rows())
+def test_rows_on_a_loop_wait_for_no_later_one(drawn: tuple[Rearrange, RearrangeFolding]) -> None:
+    operator, folding = drawn
+    assert operator.row_by_row
+    (buffer,), rows = operator.schedule(folding).buffers, operator.shape[0]
+    beats, operations = operator.input_orders(folding)[0].beats, operator.output_orders(folding)[0].beats
+    for operation, beat in zip(np.asarray(buffer.waits), np.asarray(buffer.needs), strict=True):
+        assert beat // (beats // rows) <= operation // (operations // rows)
+    data = np.random.default_rng(0).integers(-128, 128, (2, *operator.operand.shape))
+    (whole,) = replace(operator, turns_are_rows=False).golden(data)
+    for row in range(rows):
+        np.testing.assert_array_equal(operator.golden(data[:, row : row + 1])[0], whole[:, row : row + 1])
+
+
+@few
+@given(cases(channels_of_rows()))
+def test_circuits_on_a_loop(case: Case) -> None:
+    case.check()
+
+
+def test_others_have_no_form_for_a_loop() -> None:
+    turned = Rearrange(Tensor((2, 1, 2), BYTES), (2, 1, 2), np.array([0, 2, 1, 3]))
+    assert turned.on_loop() is turned
+    with pytest.raises(ValueError, match="must read its own row of the operand alone"):
+        replace(turned, turns_are_rows=True)
+
+
 @pytest.mark.parametrize("name", ["pad constant", "channel shuffle", "expand a channel", "flatten as NCHW"])
 def test_foldings_keep_up(name: str) -> None:
     assert_foldings_keep_up(rearranged(*MAPS[name]))

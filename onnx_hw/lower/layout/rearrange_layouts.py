@@ -29,7 +29,8 @@ def compose(first: Rearrange, second: Rearrange) -> Rearrange | None:
         fills.add(first.fill)
     if len(fills) > 1 or source.max() < 0:
         return None
-    return Rearrange(first.operand, second.shape, source, *fills)
+    made = Rearrange(first.operand, second.shape, source, fills.pop() if fills else 0)
+    return made.on_loop() if first.turns_are_rows and second.turns_are_rows else made
 
 
 def orders_of_operand(operator: Rearrange) -> Iterator[Permutation]:
