@@ -15,7 +15,7 @@ All other values keep the range that samples give them. ``sequential_ptq`` and `
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, log2
 
@@ -75,6 +75,27 @@ class _LoopGrids:
                     grid = self._grid(name)
                     if grid is not None:
                         self.grids[name] = grid
+        self._moved(graph.nodes, loop, points)
+
+    def _moved(self, nodes: Sequence[Node], loop: TimeLoop, points: Collection[str]) -> None:
+        """Set the grids of points of which a loop reads parts, such as the gates of a normalized sum: the finest one
+        that a part would have.
+        """
+        point_of = {name: name for name in points}
+        for node in nodes:
+            if facts_of(node).effect is Effect.KEEPS and node.inputs[0] in point_of:
+                for name in node.outputs:
+                    point_of.setdefault(name, point_of[node.inputs[0]])
+        parts: dict[str, list[str]] = {}
+        for name in dict.fromkeys(name for node in loop.nodes for name in node.inputs):
+            if point_of.get(name, name) != name and point_of[name] not in self.grids:
+                parts.setdefault(point_of[name], []).append(name)
+        for point, names in parts.items():
+            self.spans = {**self.spans, **dict.fromkeys(names, self.spans[point])}
+            grids = [grid for name in names if (grid := self._grid(name)) is not None]
+            if grids:
+                step = min(grid.step[0] for grid in grids)
+                self.grids[point] = self._around(point, step)
 
     def _grid(self, name: str) -> Grid | None:
         bits, maker = self.scheme.data_precision(name).bits, self._maker(name)
