@@ -111,6 +111,48 @@ def kalman(cell: Cell, x: str, states: list[str]) -> list[str]:
     return [s.node("Add", p, cell.linear("K", error, FEATURES, HIDDEN, bias=False))]
 
 
+def normalized(cell: Cell, name: str, value: str, width: int, spelled_out: bool) -> str:
+    """Normalize a value, with one node or as exporters without the operator do."""
+    s = cell.sketch
+    scale, bias = (cell.weights(f"{name}/{what}", width) for what in ("scale", "bias"))
+    if not spelled_out:
+        return s.node("LayerNormalization", value, scale, bias, axis=-1, epsilon=1e-5)
+    less = s.node("Sub", value, s.node("ReduceMean", value, axes=[-1]))
+    variance = s.node("ReduceMean", s.node("Pow", less, s.constant(np.float32(2))), axes=[-1])
+    root = s.node("Sqrt", s.node("Add", variance, s.constant(np.float32(1e-5))))
+    return s.node("Add", s.node("Mul", s.node("Div", less, root), scale), bias)
+
+
+def normalized_gru(cell: Cell, x: str, states: list[str], *, spelled_out: bool = False) -> list[str]:
+    """A GRU whose products are normalized, all gates together."""
+    s, (h,) = cell.sketch, states
+    parts = cell.linear("data", x, FEATURES, 3 * HIDDEN), cell.linear("state", h, HIDDEN, 3 * HIDDEN, bias=False)
+    data, pulled = (
+        cell.split(normalized(cell, name, part, 3 * HIDDEN, spelled_out), 3)
+        for name, part in zip(("of data", "of state"), parts, strict=True)
+    )
+    r, z = (s.node("Sigmoid", s.node("Add", a, b)) for a, b in zip(data[:2], pulled[:2], strict=True))
+    n = s.node("Tanh", s.node("Add", data[2], s.node("Mul", r, pulled[2])))
+    return [s.node("Add", n, s.node("Mul", s.node("Sub", h, n), z))]
+
+
+def normalized_lstm(cell: Cell, x: str, states: list[str], *, spelled_out: bool = False) -> list[str]:
+    """An LSTM whose gates and whose state behind them are normalized."""
+    s, (h, c) = cell.sketch, states
+    joined = cell.linear("both", s.node("Concat", x, h, axis=1), FEATURES + HIDDEN, 4 * HIDDEN)
+    i, f, g, o = cell.split(normalized(cell, "of gates", joined, 4 * HIDDEN, spelled_out), 4)
+    kept = s.node("Mul", s.node("Sigmoid", f), c)
+    new = s.node("Add", kept, s.node("Mul", s.node("Sigmoid", i), s.node("Tanh", g)))
+    inner = normalized(cell, "of state", new, HIDDEN, spelled_out)
+    return [s.node("Mul", s.node("Sigmoid", o), s.node("Tanh", inner)), new]
+
+
+NORMALIZED_CELLS: dict[str, tuple[Callable[..., list[str]], int]] = {
+    "gru": (normalized_gru, 1),
+    "lstm": (normalized_lstm, 2),
+}
+"""Cells with normalizations, and the numbers of their states."""
+
 CELLS: dict[str, tuple[Step, int]] = {
     "rnn": (rnn, 1),
     "gru": (gru, 1),

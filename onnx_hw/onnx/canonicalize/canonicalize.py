@@ -11,6 +11,7 @@ from onnx_hw.messages.invariants import refuse
 from onnx_hw.onnx.canonicalize.blockwise_weights import merge_weight_blocks
 from onnx_hw.onnx.canonicalize.check_tensor_sizes import check_sizes
 from onnx_hw.onnx.canonicalize.compositions import compose
+from onnx_hw.onnx.canonicalize.compositions.normalizations import SPELLED_OUT
 from onnx_hw.onnx.canonicalize.decompose_channels_last import decompose_channels_last
 from onnx_hw.onnx.canonicalize.decompose_classical import decompose_classical
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import decompose_dynamic_quantization
@@ -46,7 +47,7 @@ def canonicalize(model: Model) -> Model:
     plain = decompose_dynamic_quantization(merge_weight_blocks(products))
     apart = decompose_qoperators(decompose_fused_operators(plain))
     model = _folded(apart)
-    while (folded := fold_repeated_steps(model)) is not model:
+    while (folded := _with_one_step(model)) is not model:
         model = _folded(folded)
     model = compose(model, _folded)
     if is_quantized(model):
@@ -54,6 +55,16 @@ def canonicalize(model: Model) -> Model:
     check_sizes(model.graph)
     refuse("model", faults_of_folded(model), "prepare")
     return model
+
+
+def _with_one_step(model: Model) -> Model:
+    """Return a model with a loop in place of equal steps, or the same object; normalizations may be spelled out."""
+    folded = fold_repeated_steps(model)
+    if folded is not model:
+        return folded
+    normalized = compose(model, _folded, only=SPELLED_OUT)
+    folded = normalized if normalized is model else fold_repeated_steps(normalized)
+    return model if folded is normalized else folded
 
 
 def _folded(model: Model) -> Model:

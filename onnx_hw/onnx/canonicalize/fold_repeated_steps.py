@@ -22,7 +22,7 @@ from onnx_hw.onnx.graph.loops import DELAY, loops_together
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.onnx.operators.registry import facts_of
+from onnx_hw.onnx.operators.registry import facts_of, operator_of
 
 VERSION = 13
 """Opset of the inserted nodes."""
@@ -201,7 +201,8 @@ class _Folder:
         constants = [self.old.constants.get(name) if name in node.inputs else None for name in inputs]
         widths = [self._width(name) for name in node.outputs if name]
         data = [k for k, array in enumerate(constants) if array is None and inputs[k]]
-        if node.domain or not all(node.outputs):
+        normalizes = facts_of(node).effect is Effect.NORMALIZES and data == [0]
+        if node.domain or not node.outputs[0] or (not all(node.outputs) and not normalizes):
             raise Unfoldable
         if facts_of(node).moves and data == [0]:
             same = np.arange(self._width(node.inputs[0]))
@@ -217,6 +218,8 @@ class _Folder:
             if sum(self._widths(node)) != widths[0]:
                 raise Unfoldable
             return [self._add("Concat", *parts, axis=CHANNELS)]
+        if normalizes:
+            return [self._normalization(node, inputs, constants)]
         if facts_of(node).effect not in PER_ELEMENT or len(node.outputs) != 1:
             raise Unfoldable
         if any(width != widths[0] for width in own):
@@ -262,6 +265,17 @@ class _Folder:
         self.nodes[-1] = replace(self.nodes[-1], name=node.name, where=node.where)
         return product if bias is None else self._add("Add", product, self._constant(np.asarray(offset).reshape(-1)))
 
+    def _normalization(self, node: Node, inputs: Sequence[str], constants: Sequence[np.ndarray | None]) -> str:
+        """Add the normalization of each step, whose channels are the last axis of the node's data."""
+        rank = len(self._shape(node.inputs[0]))
+        axis = operator_of(node).attributes.get("axis")
+        if axis is None or int(node.attributes.get("axis", axis.default)) % rank != rank - 1 or any(node.outputs[1:]):
+            raise Unfoldable
+        fitting = self._beside(inputs, constants, self._width(node.inputs[0]))
+        made = self._add(node.op_type, *fitting, origin=node)
+        self.nodes[-1] = replace(self.nodes[-1], attributes={**node.attributes, "axis": CHANNELS})
+        return made
+
     def _moved(self, node: Node) -> list[np.ndarray]:
         """Return, for each result of a node that moves elements, the number of each among those of its first input."""
         shape, constants = self._shape(node.inputs[0]), self.old.constants
@@ -291,8 +305,6 @@ class _Folder:
                 else:
                     inputs.append(of if array is None or array.size == 1 else self._constant(array[numbers]))
             return self._add(node.op_type, *inputs, origin=node)
-        if name in self.inner:  # a loop has no core that moves channels
-            raise Unfoldable
         return self._add("Gather", name, self._lengths(*numbers.tolist()), axis=CHANNELS)
 
     # ---- data from outside ------------------------------------------------------------------------------------------

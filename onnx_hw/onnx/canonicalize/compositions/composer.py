@@ -6,7 +6,7 @@ last one stays as it is, on the host, in floats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 from math import prod
@@ -61,7 +61,7 @@ class Composer:
         is_changed: whether some node was composed.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, only: Collection[Composition] | None = None) -> None:
         self.added, self.nodes = Additions(graph), list[Node]()
         self._stored: dict[str, Node] = {}
         for node in graph.nodes:
@@ -72,7 +72,11 @@ class Composer:
         behind, leading = _surroundings(graph)
         without = not any(is_product(node) or facts_of(node).effect is Effect.SUMS for node in graph.nodes)
         for node in graph.nodes:
-            rows = COMPOSITIONS.get(node.op_type, ()) if not node.domain else ()
+            rows = [
+                row
+                for row in (COMPOSITIONS.get(node.op_type, ()) if not node.domain else ())
+                if only is None or row[0] in only
+            ]
             if not rows or (len([name for name in node.outputs if name]) != 1 and node.op_type not in OF_SEVERAL):
                 self.nodes.append(node)
                 continue
@@ -286,14 +290,15 @@ def composed(*operators: str, meaning: str, need: Need = Need.BETWEEN, several: 
     return register
 
 
-def compose(model: Model, fold: Callable[[Model], Model]) -> Model:
+def compose(model: Model, fold: Callable[[Model], Model], only: Collection[Composition] | None = None) -> Model:
     """Return the same folded model with compositions in place of operators that have one.
 
     Args:
         fold: function that infers types and folds constants.
+        only: the compositions that are made; None for all.
     """
     for _ in range(MAX_PASSES):
-        composer = Composer(model.graph)
+        composer = Composer(model.graph, only)
         if not composer.is_changed:
             break
         newest = max(node.version for node in composer.nodes if not node.domain)

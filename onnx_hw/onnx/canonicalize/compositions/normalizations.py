@@ -68,6 +68,9 @@ def added(composer: Composer, node: Node) -> str:
     raise NoComposition
 
 
+SPELLED_OUT = divided_by_spread, multiplied, added
+"""Compositions that find a normalization among the operators that exporters make it of."""
+
 # ---- parts ---------------------------------------------------------------------------------------------------------
 
 
