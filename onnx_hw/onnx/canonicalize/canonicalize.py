@@ -20,6 +20,7 @@ from onnx_hw.onnx.canonicalize.decompose_qoperators import decompose_qoperators
 from onnx_hw.onnx.canonicalize.fold_repeated_steps import fold_repeated_steps
 from onnx_hw.onnx.canonicalize.integer_valued_weights import recover_integer_weights
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
+from onnx_hw.onnx.canonicalize.weights_with_scales_per_input import free_weights_with_scales_per_input
 from onnx_hw.onnx.evaluate.fold_constants import drop_unneeded, fold
 from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.loops import is_delay
@@ -51,7 +52,7 @@ def canonicalize(model: Model) -> Model:
         model = _folded(folded)
     model = compose(model, _folded)
     if is_quantized(model):
-        model = drop_unneeded(recover_integer_weights(model))
+        model = drop_unneeded(recover_integer_weights(free_weights_with_scales_per_input(model)))
     check_sizes(model.graph)
     refuse("model", faults_of_folded(model), "prepare")
     return model
