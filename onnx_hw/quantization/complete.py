@@ -4,9 +4,6 @@ A canonical model with integers of its own goes in, with the ranges of values th
 completed QDQ model come out. ``quantize.quantize_model`` calls it for every model, behind ``post_training`` for float
 models. onnxruntime's quantizer, for example, puts nothing between a HardSwish and an average: a sum of such numbers is
 a sum of integers only once they have a scale.
-
-onnxruntime's quantizer, for one, puts nothing between a HardSwish and an average: a sum of such numbers is a sum of
-integers only once they have a scale.
 """
 
 from __future__ import annotations
@@ -39,7 +36,9 @@ from onnx_hw.quantization.decisions import IntegerDecisions
 from onnx_hw.quantization.insert_qdq import insert_quantization
 from onnx_hw.quantization.loop_grids import loop_grids
 from onnx_hw.quantization.placement import choose_quantized_values
-from onnx_hw.quantization.ranges.calibrate import Range, RangeSource
+from onnx_hw.quantization.ranges.batched_run import pick_samples
+from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, RangeSource, SampleRanges
+from onnx_hw.quantization.ranges.choose_grids import choose_grids
 from onnx_hw.quantization.scheme import DEFAULT, MAX_BITS, Precision, Scheme
 
 BYTES = (Int(8, signed=False), Int(8))
@@ -67,7 +66,7 @@ def complete_and_lower(
     except UserError:
         floats = cast_to_float32(model)
         if ranges is not None and any(map(is_delay, floats.graph.nodes)):
-            completed, described = _with_integers_in_loops(floats, ranges, scheme)
+            completed, described = _with_integers_near(floats, _near_loops(floats.graph), ranges, scheme)
             with suppress(UserError):
                 return lower_prepared(completed, exact), completed, described
         missing = find_missing_integers(floats)
@@ -82,31 +81,67 @@ def complete_and_lower(
     refuse("model", faults_of_folded(completed), "insert_quantization")
     chosen = {name: _describe(grids[name], spans[name]) for name in missing.values}
     chosen |= {name: f"{scheme.weight_precision(label).bits} bits" for label, name in missing.weights.items()}
-    return lower_prepared(completed, exact), completed, chosen
+    try:
+        return lower_prepared(completed, exact), completed, chosen
+    except UserError:
+        if ranges is not None and (near := _near_products(floats.graph)):
+            completed, chosen = _with_integers_near(floats, near, ranges, scheme, searched=True)
+            with suppress(UserError):
+                return lower_prepared(completed, exact), completed, chosen
+        raise
 
 
-def _with_integers_in_loops(floats: Model, ranges: RangeSource, scheme: Scheme) -> tuple[Model, dict[str, str]]:
-    """Return a model whose recurrent layers get integers, as those of a float model do, and a description of these.
+def _with_integers_near(
+    floats: Model, near: Collection[str], ranges: RangeSource, scheme: Scheme, *, searched: bool = False
+) -> tuple[Model, dict[str, str]]:
+    """Return a model in which values get integers, as those of a float model do, and a description of these.
 
     Args:
         floats: model with quantizers before and behind layers that are left in floats.
+        near: names of the values among which some get integers.
+        searched: whether the ranges weigh rounding against saturation, where samples are known.
     """
     graph = floats.graph
-    near: set[str] = set()  # values in loops, and those that loops read
+    known = {name for node in graph.nodes if facts_of(node).effect is Effect.DEQUANTIZES for name in node.outputs}
+    points = sorted((choose_quantized_values(floats, outputs=False) & set(near)) - known)
+    spans = ranges(floats, points)
+    grids = loop_grids(graph, points, spans, scheme)
+    if searched and isinstance(ranges, SampleRanges) and ranges.method is RangeMethod.MSE:
+        grids, _ = choose_grids(graph, points, pick_samples(ranges.frames, graph), spans, scheme, ())
+    completed = insert_quantization(floats, points, spans, scheme=scheme, integers=IntegerDecisions(grids))
+    refuse("model", faults_of_folded(completed), "insert_quantization")
+    each = {name: grids.get(name) or scheme.data_precision(name).data_grid(spans[name]) for name in points}
+    return completed, {name: _describe(grid, spans[name]) for name, grid in each.items()}
+
+
+def _near_loops(graph: Graph) -> set[str]:
+    """Return the values in loops, and those that loops read, up to the quantizers before them."""
+    near: set[str] = set()
     for loop in loops_of(graph.nodes).values():
         for node in loop.nodes:
             near.update((*node.inputs, *node.outputs))
     for node in reversed(graph.nodes):
         if facts_of(node).effect not in (Effect.QUANTIZES, Effect.DEQUANTIZES) and not near.isdisjoint(node.outputs):
             near.update(node.inputs)
-    known = {name for node in graph.nodes if facts_of(node).effect is Effect.DEQUANTIZES for name in node.outputs}
-    points = sorted((choose_quantized_values(floats, outputs=False) & near) - known)
-    spans = ranges(floats, points)
-    grids = loop_grids(graph, points, spans, scheme)
-    completed = insert_quantization(floats, points, spans, scheme=scheme, integers=IntegerDecisions(grids))
-    refuse("model", faults_of_folded(completed), "insert_quantization")
-    each = {name: grids.get(name) or scheme.data_precision(name).data_grid(spans[name]) for name in points}
-    return completed, {name: _describe(grid, spans[name]) for name, grid in each.items()}
+    return near
+
+
+def _near_products(graph: Graph) -> set[str]:
+    """Return the values around products whose weights are floats, up to the quantizers before and behind them."""
+    near: set[str] = set()
+    for node in graph.nodes:
+        weights = facts_of(node).weights
+        name = "" if weights is None or weights.at >= len(node.inputs) else node.inputs[weights.at]
+        if name in graph.constants and graph.constants[name].dtype == np.float32:
+            near.update(node.outputs)
+    before = -1
+    while len(near) > before:
+        before = len(near)
+        for node in (*graph.nodes, *reversed(graph.nodes)):
+            around = {*node.inputs, *node.outputs} - graph.constants.keys() - {""}
+            if facts_of(node).effect not in (Effect.QUANTIZES, Effect.DEQUANTIZES) and not near.isdisjoint(around):
+                near |= around
+    return near
 
 
 @dataclass(frozen=True)

@@ -76,3 +76,21 @@ def test_a_stack_in_both_directions_is_a_circuit(tmp_path: Path) -> None:
     narrow = {node.name: node.operator.narrowest for node in forked.nodes}  # a search would take a while
     design = size_fifos(Design(*insert_gearboxes(forked, narrow), {}))
     assert_proven(Bench(design).prove(random_stall(design, 2, seed=1), frames=2))
+
+
+@pytest.mark.parametrize("op_type", ["GRU", "RNN"])
+def test_a_float_layer_of_one_step_gets_integers(op_type: str, tmp_path: Path) -> None:
+    """It is no loop: its state is an input and an output. A product behind it has integers of its own."""
+    sketch = Layers()
+    weights = sketch.floats(1, GATES[op_type] * 6, 5), sketch.floats(1, GATES[op_type] * 6, 6)
+    both = sketch.floats(1, 2 * GATES[op_type] * 6)
+    y = sketch.node(op_type, "x", *weights, both, "", "h", hidden_size=6)
+    row = sketch.node("Reshape", y, sketch.constant(np.array([1, 6])))
+    last = sketch.dequantized(sketch.generator.integers(-100, 100, (6, 3)).astype(np.int8), 0.01, np.int8(0))
+    scores = sketch.through_integers(sketch.node("MatMul", sketch.through_integers(row, 0.008, 0), last), 0.03, 0)
+    path = write(sketch, tmp_path / "m.onnx", {"x": [1, 1, 5], "h": [1, 1, 6]}, scores)
+    frames = {
+        "x": sketch.generator.normal(0, 1, (32, 1, 1, 5)).astype(np.float32),
+        "h": np.tanh(sketch.generator.normal(0, 1, (32, 1, 1, 6))).astype(np.float32),
+    }
+    assert decibels(path, flow.quantize(flow.read(path), frames), frames) > 28

@@ -195,7 +195,7 @@ def fine_table(builder: NetworkBuilder, node: Node, value: StreamValue) -> tuple
     if numbers.size > LARGEST_TABLE:
         return None
     if not np.isfinite(numbers).all():
-        raise Obstacle("not-a-number", f"`{node.inputs[0]}` must be finite for every integer")
+        raise Obstacle("not-a-number", f"`{node.inputs[0]}` must be finite for every integer", needs=node.inputs[0])
     _, exponent = np.frexp(np.abs(numbers).max())
     exponent = max(
         min(int(exponent) - (FINE_TABLE_BITS - 1), _coarsest_exponent(builder, node)),
