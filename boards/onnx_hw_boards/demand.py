@@ -158,6 +158,16 @@ class Register:
 
 
 @dataclass(frozen=True)
+class Paired:
+    """Flip-flops that take what a look-up table of their own gives: where the two share a cell, that is one cell less.
+
+    They are no cells by themselves: the flip-flops and the look-up tables are parts of their own.
+    """
+
+    bits: int
+
+
+@dataclass(frozen=True)
 class Unseen:
     """A part that a copied control chooses from: less is used than could be chosen.
 
@@ -190,6 +200,7 @@ Part = (
     | LoopCounter
     | UpDown
     | Register
+    | Paired
     | Unseen
     | Copies
 )

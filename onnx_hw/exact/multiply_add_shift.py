@@ -193,25 +193,28 @@ def _greatest_number(digits: int) -> int:
     return 2 * (4**digits - 1) // 3
 
 
-def find(exact: Steps) -> MultiplyAddShift | None:
+def find(exact: Steps, clamp: Int | None = None) -> MultiplyAddShift | None:
     """Find the circuit with the least shift, hence the narrowest multipliers.
 
     None if ``WIDEST_MULTIPLIER`` is too narrow; results of more than 8 bits may have multipliers of
     ``WIDEST_FOR_WIDE_RESULTS``.
+
+    Args:
+        clamp: the type to which x saturates; None for the narrowest one beyond which the function is constant.
     """
-    circuit = _find_within(exact, WIDEST_MULTIPLIER)
+    clamp = clamp or Int.holding(*exact.active_range)
+    circuit = _find_within(exact, WIDEST_MULTIPLIER, clamp)
     if circuit is None and exact.high - exact.low >= 1 << 8:
-        circuit = _find_within(exact, WIDEST_FOR_WIDE_RESULTS)
+        circuit = _find_within(exact, WIDEST_FOR_WIDE_RESULTS, clamp)
     return circuit
 
 
-def _find_within(exact: Steps, widest: int) -> MultiplyAddShift | None:
+def _find_within(exact: Steps, widest: int, clamp: Int) -> MultiplyAddShift | None:
     """Search with multipliers of at most ``widest`` bits."""
-    clamp = Int.holding(*exact.active_range)
     if exact.low == exact.high:
         zeros = np.zeros(exact.channels, dtype=object)
         return MultiplyAddShift(clamp, zeros, zeros + exact.low, 0, exact.low, exact.high)
-    constraints = _Constraints.of(exact, widest)
+    constraints = _Constraints.of(exact, widest, clamp)
     for tie_bit in constraints.tie_bits():
         solution = constraints.least_shift(tie_bit)
         if solution is None:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from onnx_hw.exact import lookup_requantizers, multiply_add_shift
+from onnx_hw.exact.digit_table import DigitTable
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import LoadableTable, TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import STEEPEST_LINE_ROOM, LoadableLine, MultiplyAddShift
 from onnx_hw.exact.step_function import Steps
 
-Requantizer = MultiplyAddShift | TableRequantizer | ThresholdRequantizer
+Requantizer = MultiplyAddShift | DigitTable | TableRequantizer | ThresholdRequantizer
 LoadableForm = LoadableLine | LoadableTable
 """Form of a requantizer whose constants are loaded at run time."""
 
@@ -123,9 +124,9 @@ def in_form(exact: Steps, form: LoadableForm) -> Requantizer | None:
 def prove(circuit: Requantizer, exact: Steps) -> int:
     """Show that a circuit computes ``exact`` for every channel and every argument that can occur.
 
-    The arithmetic of ``MultiplyAddShift`` is monotone in x (no multiplier is negative) and so is a search in ascending
-    thresholds; two monotone functions that agree on both sides of every step of one, and at the ends, are equal. A
-    table is compared entry by entry.
+    The arithmetic of ``MultiplyAddShift`` is monotone in x (no multiplier is negative), so is the sum of the words of
+    one line per channel, and so is a search in ascending thresholds; two monotone functions that agree on both sides of
+    every step of one, and at the ends, are equal. A table of results is compared entry by entry.
 
     Returns:
         the number of values compared.
@@ -141,6 +142,9 @@ def prove(circuit: Requantizer, exact: Steps) -> int:
                 raise ValueError("no multiplier may be negative")
             if circuit.tie_bit is not None and not 0 <= circuit.tie_bit <= circuit.shift:
                 raise ValueError(f"the tie bit must be in 0..{circuit.shift}, not {circuit.tie_bit}")
+        case DigitTable():
+            if not circuit.is_monotone:
+                raise ValueError("the words of a channel must be those of one line, which does not fall")
         case ThresholdRequantizer():
             if (circuit.thresholds[:, 1:] < circuit.thresholds[:, :-1]).any():
                 raise ValueError("thresholds must ascend")
@@ -172,6 +176,8 @@ def costs(circuit: Requantizer, channels: int, steps: int = 1) -> LaneCost:
     match circuit:
         case MultiplyAddShift():
             return _multiplication(circuit, rows, steps)
+        case DigitTable():
+            return LaneCost(bits + circuit.sum_type.bits + 20, circuit.blocks(rows))
         case TableRequantizer():
             return _memory(rows << bits, circuit.entry_type.bits) + LaneCost(3 * bits)
         case ThresholdRequantizer():

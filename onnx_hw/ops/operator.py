@@ -148,6 +148,12 @@ class Operator(ABC, Generic[F]):
         """Return the operator for a place on a loop: one that works row by row if there is one, else itself."""
         return self
 
+    def in_blocks(self, folding: F, interval: int) -> F | None:
+        """Return the folding whose circuit has memories in block RAM instead of logic, with streams as wide, that takes
+        at most ``interval`` cycles; None if there is no such folding.
+        """
+        return None
+
     @abstractmethod
     def schedule(self, folding: F) -> Schedule:
         """Return the engines' operations under a folding: the timing, stated as loop nests."""

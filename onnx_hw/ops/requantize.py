@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
+from onnx_hw.exact.digit_table import DIGIT_BITS, DigitTable, digit_table
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import LoadableTable, TableRequantizer, ThresholdRequantizer
@@ -38,6 +39,7 @@ from onnx_hw.ops.demand.requantize import requantize_demand
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Component, Operator, even_cuts, narrow_cuts, uneven_tiles
 from onnx_hw.ops.permutation import Permutation
+from onnx_hw.ops.requantizer_circuit import circuit_arithmetic
 from onnx_hw.ops.rom_contents import RomImage, requantizer_memories
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order, channel_words, channels_of
@@ -55,12 +57,14 @@ class RequantizeFolding(Folding):
         steps: cycles spent on a beat.
         pixels: pixels per beat.
         tile: pixels of a tile; 0 for those of a beat.
+        blocks: 1 where products with the digits of a number are looked up in block RAM, one digit a step; else 0.
     """
 
     lanes: int
     steps: int = 1
     pixels: int = 1
     tile: int = 0
+    blocks: int = 0
 
     @property
     def width(self) -> int:
@@ -156,16 +160,45 @@ class Monotone(Operator[RequantizeFolding]):
 
     def circuit_of(self, folding: RequantizeFolding) -> Requantizer:
         """Return the arithmetic under a folding."""
+        if folding.blocks:
+            return self.tables[folding.steps]
         if folding.steps == 1:
             return self.circuit
         assert self.multiplication is not None, "only a multiplication has steps"
         return self.multiplication
 
+    @cached_property
+    def tables(self) -> dict[int, DigitTable]:
+        """Arithmetic that looks products up, proven equal to ``exact``, by the steps of a beat; empty without any."""
+        tables: dict[int, DigitTable] = {}
+        line = None if self.form is not None else find(self.exact, self.operand.dtype)  # x is not saturated
+        for digit_bits in DIGIT_BITS:
+            table = digit_table(line, self.operand.dtype, digit_bits) if line is not None else None
+            if table is not None and table.steps not in tables:
+                prove(table, self.exact)
+                tables[table.steps] = table
+        return tables
+
     def limits(self) -> dict[str, int]:
         return super().limits() | {"steps": self.most_steps}
 
     def illegal(self, folding: RequantizeFolding) -> str:
-        return super().illegal(folding) or uneven_tiles(self.input_orders(folding)[0])
+        if folding.blocks not in (0, 1):
+            return "blocks must be 0 or 1 here"
+        if folding.blocks and folding.steps not in self.tables:
+            steps = " or ".join(map(str, sorted(self.tables)))
+            return f"steps must be {steps} with blocks = 1 here" if steps else "blocks must be 0 here"
+        multiplied = replace(folding, steps=1) if folding.blocks else folding
+        return super().illegal(multiplied) or uneven_tiles(self.input_orders(folding)[0])
+
+    def in_blocks(self, folding: RequantizeFolding, interval: int) -> RequantizeFolding | None:
+        """Return the folding with products that are looked up, in the fewest block RAMs, and then in fewest steps."""
+        time = interval // self.input_orders(folding)[0].beats
+        steps = [count for count in self.tables if count <= time]
+        if not steps:
+            return None
+        offered = (replace(folding, blocks=1, steps=count) for count in sorted(steps))
+        return min(offered, key=lambda one: self.costs(one).bram)
 
     @property
     def most_steps(self) -> int:
@@ -217,6 +250,8 @@ class Monotone(Operator[RequantizeFolding]):
             case MultiplyAddShift() as circuit:
                 levels = (circuit.rows(folding.steps) - 1).bit_length()
                 return 6 + levels + (folding.steps > 1) + (circuit.tie_bit is not None)
+            case DigitTable():
+                return 2
             case TableRequantizer():
                 return 5
             case ThresholdRequantizer() as circuit:
@@ -251,7 +286,7 @@ class Monotone(Operator[RequantizeFolding]):
         from onnx_hw_rtl.cores import requantize as rtl
 
         return rtl.Requantize(
-            self._arithmetic(folding),
+            circuit_arithmetic(self.circuit_of(folding), folding.steps),
             words=channels_of(self.weight_words(folding)),
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,
@@ -262,35 +297,6 @@ class Monotone(Operator[RequantizeFolding]):
             run=self.input_orders(folding)[0].tile_groups,
             depth=depths["o"],
         )
-
-    def _arithmetic(self, folding: RequantizeFolding) -> Any:
-        """Return the circuit's constants as the core takes them."""
-        from amaranth.hdl import Shape
-
-        from onnx_hw_rtl.cores import requantize as rtl
-
-        chosen = self.circuit_of(folding)
-        clamp = Shape(chosen.clamp.bits, chosen.clamp.signed)
-        match chosen:
-            case MultiplyAddShift() as circuit:
-                return rtl.MultiplyAddShift(
-                    clamp,
-                    [int(m) for m in circuit.multipliers],
-                    [int(c) for c in circuit.addends],
-                    circuit.shift,
-                    circuit.low,
-                    circuit.high,
-                    Shape(circuit.sum_type.bits, True),
-                    circuit.tie_bit,
-                    circuit.tie_parity,
-                    folding.steps,
-                    None if circuit.form is None else (circuit.digits, circuit.form.addend.bits, circuit.form.zeros),
-                )
-            case TableRequantizer() as circuit:
-                entry_bits = 0 if circuit.form is None else circuit.form.entry.bits + (not circuit.form.entry.signed)
-                return rtl.TableRequantizer(clamp, circuit.entries, entry_bits)
-            case ThresholdRequantizer() as circuit:
-                return rtl.ThresholdRequantizer(clamp, circuit.thresholds, circuit.low, circuit.high)
 
     def memories(self, folding: RequantizeFolding) -> Mapping[str, RomImage]:
         channels = channels_of(self.weight_words(folding))

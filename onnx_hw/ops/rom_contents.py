@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnx_hw.exact.digit_table import DigitTable
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
@@ -87,6 +88,9 @@ def requantizer_memories(circuit: Requantizer, channels: np.ndarray, pixels: int
                 for step in range(circuit.depth):
                     visited = rows[:, (1 << step) - 1 :: 2 << step].reshape(-1, 1)
                     images[f"lane{lane}_step{step}"] = RomImage(visited, clamp.bits, clamp.signed, "threshold")
+            case DigitTable():
+                words = _rows(circuit.words, column).reshape(-1, 1)
+                images[f"lane{lane}_words"] = RomImage(words, circuit.word_type.bits, True, "product with a digit")
             case MultiplyAddShift():
                 words, bits = _constants(circuit, column, steps)
                 what, loaded = "multiplier and addend", circuit.form is not None

@@ -253,6 +253,10 @@ class Offers:
     ) -> list[Folding]:
         asked = (self._asked(node, interval, before, after) for before in given for after in wanted)
         offered = dict.fromkeys(folding for offer in asked for folding in offer)
+        if self._cost.small_blocks and "blocks" in node.operator.folding_type.names():
+            cycles = min(interval, self._caps.get(node.name, interval))
+            in_blocks = (node.operator.in_blocks(folding, cycles) for folding in list(offered))
+            offered |= dict.fromkeys(folding for folding in in_blocks if folding is not None)
         if self.in_logic and "multiplier" in node.operator.folding_type.names():
             self._either.update((node.name, folding) for folding in offered)
             offered |= dict.fromkeys(replace(folding, multiplier=MultiplierKind.LOGIC) for folding in list(offered))

@@ -10,6 +10,9 @@ from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, outbox_resources
 from onnx_hw_boards.families.default import usual_price
 from onnx_hw_boards.families.family import Family, Price
 
+SMALL_BLOCK_BITS = 4096
+"""Bits of the largest block RAM that is small."""
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -18,15 +21,17 @@ class Cost:
     Attributes:
         price: what a demand takes, as the chip's family says.
         deepest_at_once: tokens of the deepest FIFO that is not in block RAM.
+        small_blocks: whether a block RAM is so small that it is worth the constants of a single core.
     """
 
     price: Price = usual_price
     deepest_at_once: int = DEEPEST_IN_LUTRAM
+    small_blocks: bool = False
 
     @classmethod
     def of(cls, family: Family) -> Cost:
         """Return the cost on the chips of a family."""
-        return cls(family.cost, family.deepest_at_once)
+        return cls(family.cost, family.deepest_at_once, family.bram_bits <= SMALL_BLOCK_BITS)
 
     def __call__(self, operator: Operator[Any], folding: Any) -> Resources:
         """Return the cost of a core, under a folding of the operator's own type."""

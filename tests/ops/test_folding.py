@@ -20,7 +20,7 @@ EVERY = core_tests.operator_files()
 def test_what_is_said() -> None:
     assert RequantizeFolding(3).said() == {"lanes": 3}
     assert RequantizeFolding(3, 7).said() == {"lanes": 3, "steps": 7}
-    assert RequantizeFolding(3).numbers() == {"lanes": 3, "steps": 1, "pixels": 1, "tile": 0}
+    assert RequantizeFolding(3).numbers() == {"lanes": 3, "steps": 1, "pixels": 1, "tile": 0, "blocks": 0}
     assert RequantizeFolding.required() == ("lanes",)
     some = (EvenFolding(4), SlidingFolding(4, 7), RequantizeFolding(1, 7, 2))
     assert [repr(folding) for folding in some] == ["4", "4×7", "1, 2 pixels, 7 steps"]
@@ -38,7 +38,7 @@ def test_every_operator_knows_its_own(core: str) -> None:
     operator = CASES[core].operator
     narrow, limits = operator.narrowest, operator.limits()
     assert type(narrow) is type(CASES[core].folding) is operator.folding_type
-    assert set(narrow.names()) - set(limits) <= {"tile", "in_tile", "out_tile", "multiplier"}
+    assert set(narrow.names()) - set(limits) <= {"tile", "in_tile", "out_tile", "multiplier", "blocks"}
     assert operator.illegal(narrow) == ""
     for name, most in limits.items():
         for number in (0, most + 1):

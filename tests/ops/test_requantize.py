@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amaranth.hdl import Const
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding, Staircase
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_rtl.cores import requantize as circuit
+from onnx_hw_rtl.cores.digit_table import DigitTurn
 from support.design_bench import Bench, assert_proven, no_stall
 from support.hand_built_designs import alone
 from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault
@@ -51,6 +53,8 @@ def requantizers(draw: st.DrawFn) -> tuple[Requantize, Folding]:
     steps = 1 if kind in (ByTable, ByThresholds) else draw(st.integers(1, operator.most_steps))
     wide, several, tile = draw(cuts(operand))  # type: ignore[assignment]
     folding = RequantizeFolding(wide, steps, *draw(st.sampled_from([(1, 0), (several, 0), (several, tile)])))
+    looked_up = operator.in_blocks(folding, 99 * operand.size) if kind is ByArithmetic else None
+    folding = folding if looked_up is None else draw(st.sampled_from([folding, looked_up]))
     return operator, replace(folding, tile=0) if "tiles" in operator.illegal(folding) else folding
 
 
@@ -87,6 +91,14 @@ def random_requantize(draw: Random) -> Operator:
     offsets = tuple(Fraction(draw.randrange(-(10**5), 10**5), 10**3) for _ in range(each))
     operand = Tensor((6, 6, channels), Int(bits))
     return Requantize(operand, scales, offsets, Grid.over(Int(draw.choice((4, 8, 8, 8))), zero_point=0))
+
+
+def random_requantize_in_blocks(draw: Random) -> Operator:
+    """Products with digits that are looked up."""
+    while True:
+        operator = random_requantize(draw)
+        if operator.in_blocks(RequantizeFolding(1), 99 * operator.operand.size) is not None:
+            return operator
 
 
 def random_small_requantize(draw: Random) -> Operator:
@@ -156,6 +168,48 @@ def test_ties_in_any_number_of_steps(steps: int, scale: Fraction) -> None:
         Tensor((8, 8, 2), Int(13)), (scale,), (Fraction(1, 2),), Grid.over(Int(8), zero_point=-3).within(-100, 127)
     )
     Case(operator, RequantizeFolding(2, min(steps, operator.most_steps))).check()
+
+
+FRIENDLY = tuple(Fraction(2 * k + 1, 2**15) for k in range(60, 69))
+
+
+@pytest.mark.parametrize(("steps", "lanes"), [(7, 1), (9, 5), (13, 2), (25, 2)])
+@pytest.mark.parametrize("scales", [WIDE, WIDE[:1]])
+def test_products_with_digits_that_are_looked_up(scales: tuple[Fraction, ...], steps: int, lanes: int) -> None:
+    """Of 24 bits there are 6, 8, 12 or 24 digits, and a step before them takes the argument."""
+    operator = Requantize(Tensor((3, 3, 5), Int(24)), scales, OFFSETS[: len(scales)], Grid.over(Int(8), zero_point=-3))
+    Case(operator, RequantizeFolding(lanes, steps, blocks=1), depth=3).check()
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize(("bits", "scale"), [(2, Fraction(3)), (5, Fraction(3, 31)), (9, Fraction(7, 300))])
+def test_every_argument_whose_digits_are_looked_up(scale: Fraction, bits: int, signed: bool) -> None:
+    """Steep lines, whose shift is less than the bits that leave the sum; two digits; digits beyond the sign."""
+    dtype = Int(bits, signed)
+    operator = requantize(ByArithmetic, Tensor((1 << bits - bits // 2, 1 << bits // 2, 1), dtype), (scale,))
+    every = np.arange(dtype.min, dtype.max + 1).reshape(1, *operator.operand.shape)
+    expected = [min(max(round(x * scale + OFFSETS[0]) + 1, -7), 7) for x in every.reshape(-1).tolist()]
+    assert operator.tables
+    for steps in operator.tables:
+        design = alone(operator, RequantizeFolding(1, steps, blocks=1), 3)
+        run = Bench(design).prove(no_stall(design, 1), frames=1, inputs={"i": every})
+        assert_proven(run)
+        assert run.outputs["node.o"].reshape(-1).tolist() == expected
+
+
+def test_only_lines_without_ties_are_looked_up() -> None:
+    ties = ByArithmetic(Tensor((4, 4, 1), Int(8)), (Fraction(1, 16),), (Fraction(0),), Grid.over(Int(4)))
+    assert ties.illegal(RequantizeFolding(1, 3, blocks=1)) == "blocks must be 0 here"
+    assert ties.in_blocks(RequantizeFolding(1), 10**6) is None
+    line = Requantize(Tensor((3, 3, 5), Int(24)), WIDE, OFFSETS, Grid.over(Int(8), zero_point=-3))
+    assert line.illegal(RequantizeFolding(1, 8, blocks=1)) == "steps must be 7 or 9 or 13 or 25 with blocks = 1 here"
+    assert line.illegal(RequantizeFolding(1, 7, blocks=2)) == "blocks must be 0 or 1 here"
+    assert line.in_blocks(RequantizeFolding(1), 45 * 6) is None
+    assert line.in_blocks(RequantizeFolding(1), 45 * 7) == RequantizeFolding(1, 7, blocks=1)
+    few = Requantize(Tensor((3, 3, 9), Int(18)), FRIENDLY, OFFSETS[:1], Grid.over(Int(8)))
+    assert few.in_blocks(RequantizeFolding(1), 81 * 7) == RequantizeFolding(1, 7, blocks=1)
+    assert few.in_blocks(RequantizeFolding(1), 81 * 10) == RequantizeFolding(1, 10, blocks=1), "in one block, not two"
+    assert line.in_blocks(RequantizeFolding(1), 45 * 99) == RequantizeFolding(1, 9, blocks=1)
 
 
 def test_full_rate() -> None:
@@ -274,6 +328,33 @@ def one_addend_is_wrong(arithmetic: circuit.MultiplyAddShift) -> dict[str, Any]:
     return {"addends": addends}
 
 
+def one_word_is_wrong(arithmetic: circuit.DigitTable) -> dict[str, Any]:
+    words = arithmetic.words.copy()
+    words[2, 3] += 3 << arithmetic.shift
+    return {"words": words}
+
+
+def sum_begins_anew(patch: pytest.MonkeyPatch) -> None:
+    """Each step clears the sum."""
+    original = DigitTurn.of
+
+    def of(engine: Any, table: Any, chunks: int) -> DigitTurn:
+        turn = original(engine, table, chunks)
+        return replace(turn, clears=Const(1, 1))
+
+    patch.setattr(DigitTurn, "of", of)
+
+
+def kinds_of_steps(kinds: tuple[int, ...]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Steps of other kinds, by the right one."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = circuit.DigitTable.kind
+        patch.setattr(circuit.DigitTable, "kind", lambda self, step: kinds[original(self, step)])
+
+    return apply
+
+
 def constants_of_the_next_lane(patch: pytest.MonkeyPatch) -> None:
     """A pixel's first channel is taken for the one after the last of the pixel beside it."""
     original = circuit.Requantize.__init__
@@ -287,18 +368,30 @@ def constants_of_the_next_lane(patch: pytest.MonkeyPatch) -> None:
 
 
 STRATEGIES = {"requantize": requantizers()}
-DRAWS = {"requantize": random_requantize, "small_requantize": random_small_requantize}
+DRAWS = {
+    "requantize": random_requantize,
+    "small_requantize": random_small_requantize,
+    "requantize_in_blocks": random_requantize_in_blocks,
+}
 SIXTEENTHS = tuple(Fraction(k, 16) for k in (1, 2, 1, 4))  # every step is a tie
 SMALL = ByArithmetic(Tensor((4, 4, 4), Int(8)), SIXTEENTHS, (Fraction(0),), Grid.over(Int(4)))
+LINES = ByArithmetic(
+    Tensor((4, 4, 4), Int(10)), tuple(Fraction(k, 307) for k in (7, 20, 33, 50)), OFFSETS[1:], Grid.over(Int(4))
+)
 CASES = {
     "requantize": Case(SMALL, RequantizeFolding(2), depth=2),
     "requantize of pixels": Case(SMALL, RequantizeFolding(2, pixels=2), depth=2),
+    "requantize in blocks": Case(LINES, RequantizeFolding(2, 6, blocks=1), depth=2),
 }
 FAULTS = [
     Fault("a pixel has the constants of the next channels", constants_of_the_next_lane, ("requantize of pixels",)),
     Fault("ties go to the odd neighbour", requantizes_with(lambda a: {"tie_parity": 1 - a.tie_parity})),
     Fault("the result saturates too late", requantizes_with(lambda a: {"high": a.high + 1})),
     Fault("one channel's addend is wrong", requantizes_with(one_addend_is_wrong)),
+    Fault("the sum begins anew in each step", sum_begins_anew, ("requantize in blocks",)),
+    Fault("a word is wrong", requantizes_with(one_word_is_wrong), ("requantize in blocks",)),
+    Fault("the last digit has no sign of its own", kinds_of_steps((0, 1, 2, 2)), ("requantize in blocks",)),
+    Fault("the addend comes twice", kinds_of_steps((0, 1, 1, 3)), ("requantize in blocks",)),
 ]
 NARROW_CORES = {
     "requantize": (

@@ -19,6 +19,7 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.rom_contents import RomImage
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw_rtl.parts.block_rom import BlockRom
 from onnx_hw_rtl.parts.rom import Rom
 from support import core_tests
 from support.random_cases import many
@@ -27,14 +28,14 @@ from support.random_cores import drawn, kinds
 requantizers = core_tests.load("requantize").requantizers
 
 
-def roms(operator: Operator, folding: Folding) -> dict[str, Rom]:
+def roms(operator: Operator, folding: Folding) -> dict[str, Rom | BlockRom]:
     """By path, but for those within other parts."""
     whole = Fragment.get(operator.core(folding, dict.fromkeys(operator.outputs, 9)), None)
     return {
         name: origin
         for part, name, _ in whole.subfragments
         for origin in part.origins or ()
-        if name is not None and isinstance(origin, Rom)
+        if name is not None and isinstance(origin, (Rom, BlockRom))
     }
 
 

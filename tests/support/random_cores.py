@@ -23,6 +23,12 @@ from support.hand_built_designs import alone
 MAX_ELEMENTS_PER_BEAT = 24
 """Elements side by side at most: a core stays small."""
 
+IN_BLOCKS = "in_blocks"
+"""End of the names of kinds whose memories are in block RAM."""
+
+MAX_SLOWDOWN = 100
+"""Times as many cycles that a core with memories in block RAM may take."""
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -56,7 +62,12 @@ def drawn(kind: str, seed: int, number: int) -> Drawn:
     """Draw a core; the same one for the same arguments, whatever other kinds there are."""
     draw = Random(f"{kind} {seed} {number}")
     operator = kinds()[kind](draw)
-    return Drawn(kind, operator, folding_of(operator, draw), draw.choice((2, 3, 5, 8, 14, 20)))
+    folding = folding_of(operator, draw)
+    if kind.endswith(IN_BLOCKS):
+        in_blocks = operator.in_blocks(folding, operator.cycles(folding) * MAX_SLOWDOWN)
+        assert in_blocks is not None, f"{operator!r} must have memories in block RAM"
+        folding = in_blocks
+    return Drawn(kind, operator, folding, draw.choice((2, 3, 5, 8, 14, 20)))
 
 
 def drawn_in_turn(seed: int, count: int) -> list[Drawn]:
@@ -74,7 +85,9 @@ def folding_of(operator: Operator, draw: Random) -> Folding:
             most = limits.get(field, 1)
             seldom = "pixels" in field or field == "taps"
             several = "lanes" in field or field == "steps" or (seldom and draw.random() < 0.25)
-            numbers[field] = draw.randint(1, min(most, 12)) if several else (0 if field.endswith("tile") else 1)
+            numbers[field] = (
+                draw.randint(1, min(most, 12)) if several else int(field != "blocks" and field[-4:] != "tile")
+            )
         if "tile" in numbers and limits.get("tile") == 1:
             numbers["tile"] = 1
         folding = kind(**numbers)

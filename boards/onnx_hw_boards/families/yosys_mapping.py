@@ -12,6 +12,7 @@ from onnx_hw_boards.demand import (
     LoopCounter,
     Memory,
     Multiplexer,
+    Paired,
     Part,
     Register,
     Unseen,
@@ -49,6 +50,8 @@ def shared_part(
     match part:
         case Register(bits):
             return 0, bits, 0, 0
+        case Paired():
+            return 0, 0, 0, 0
         case Multiplexer(ways, bits, tree, cleared):
             ways = ways_without_clearing(ways) if cleared else ways
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.exact.digit_table import DigitTable
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import BITS_IN_LOGIC, Requantizer
 from onnx_hw.ops.demand.blocks import counted, decoded, delayed, engine, loaded_memory, position, rom, unlike
 from onnx_hw.ops.stream_order import Order, channel_words, channels_of
-from onnx_hw_boards.demand import Adder, Comparator, Demand, LogicFunction, Memory, Register, Unseen
+from onnx_hw_boards.demand import Adder, Comparator, Demand, LogicFunction, Memory, Paired, Register, Unseen
 
 
 def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: int, latency: int) -> Demand:
@@ -28,6 +29,8 @@ def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: i
     chunks, run = order.groups, order.tile_groups
     rows = chunks if circuit.channels > 1 else 1
     loops = (chunks, run if chunks > 1 else 1, steps)
+    if isinstance(circuit, DigitTable):
+        return engine(loops, some_pop=1, some_push=1) + _digits_in_tables(circuit, loops, order.width)
     several = int(steps > 1)
     demand = engine(loops, some_pop=several, some_push=several) + delayed(1, latency)
     if steps > 1:
@@ -44,6 +47,22 @@ def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: i
     lane, channel, alike = _lane(circuit, operand, rows, steps)
     channels = order.lanes * channel.copied(order.pixels)
     return demand + order.width * (delayed(operand.bits, 1) + lane) + channels + alike.copied(order.width)
+
+
+def _digits_in_tables(circuit: DigitTable, loops: tuple[int, ...], lanes: int) -> Demand:
+    """Return the demand of lanes that look the products with digits up, and of what says which step is due."""
+    chunks, _, steps = loops
+    kinds = [circuit.kind(max(0, step - 1)) for step in range(steps)]
+    rows = chunks if circuit.channels > 1 else 1
+    due = decoded((0, 1), counted(steps)) + decoded(kinds, counted(steps)) + delayed(counted(rows), 1) + delayed(1, 4)
+    digits, total = circuit.digits * circuit.digit_bits, circuit.sum_type.bits
+    words = Memory(circuit.word_type.bits, rows * circuit.words[0].size, constant=True, in_logic=False)
+    shifted = digits - circuit.digit_bits  # into the highest bits comes 0, which is a reset
+    lane = Demand.of(LogicFunction(3, shifted), Register(digits), Paired(shifted), words)
+    lane += Demand.of(Adder(total), Register(total), Paired(total))
+    lane += Demand.of(Paired(Int.holding(circuit.low, circuit.high).bits))  # with the FIFO behind it
+    due += Demand.of(Paired(sum(map(counted, loops))))
+    return due + lanes * (lane + bounded(total - circuit.shift, circuit.low, circuit.high))
 
 
 def _lane(
@@ -81,12 +100,17 @@ def _saturate(bits: int, clamp: int) -> Demand:
 
 def _clamp(bits: int, low: int, high: int) -> Demand:
     """Return the demand of a clamp of a number of some bits, with a register behind it."""
+    return bounded(bits, low, high) + Demand.of(Register(Int.holding(low, high).bits))
+
+
+def bounded(bits: int, low: int, high: int) -> Demand:
+    """Return the demand of a clamp of a number of some bits."""
     result_bits = Int.holding(low, high).bits
     if result_bits >= bits:
-        return Demand.of(Register(result_bits))
+        return Demand()
     whole = (low == -(1 << result_bits - 1) and high == ~low) or (low == 0 and high == (1 << result_bits) - 1)
     beyond = LogicFunction(bits - result_bits + 1, 2) if whole else Comparator(bits)
-    return Demand.of(beyond, *(() if whole else (beyond,)), LogicFunction(3, result_bits), Register(result_bits))
+    return Demand.of(beyond, *(() if whole else (beyond,)), LogicFunction(3, result_bits))
 
 
 def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[Demand, Demand, Demand]:

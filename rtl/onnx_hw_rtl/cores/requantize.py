@@ -1,9 +1,10 @@
 """``o[channel] = step function of i[channel]``: an accumulator becomes a small integer.
 
-Three forms of arithmetic, all with constants per channel:
+Four forms of arithmetic, all with constants per channel:
 
 * ``MultiplyAddShift``: clamp((saturate(x)·m + c) >> shift, low, high), with a correction for exact ties; a beat may
   take several cycles;
+* ``DigitTable``: the same, with products by a digit that are looked up in block RAM;
 * ``TableRequantizer``: a look-up;
 * ``ThresholdRequantizer``: a binary search, one comparison per bit of the result.
 """
@@ -17,6 +18,7 @@ import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from onnx_hw_rtl.arithmetic.clamp import clamp, saturate
+from onnx_hw_rtl.cores.digit_table import DigitTable, DigitTurn
 from onnx_hw_rtl.cores.multiply_add_shift import MultiplyAddShift, Turn
 from onnx_hw_rtl.parts.constant_memory import FixedConstants
 from onnx_hw_rtl.parts.fanout import copies
@@ -25,7 +27,7 @@ from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, delayed
 from onnx_hw_rtl.streams.stream import beat
 
-__all__ = ["Arithmetic", "MultiplyAddShift", "Requantize", "TableRequantizer", "ThresholdRequantizer"]
+__all__ = ["Arithmetic", "DigitTable", "MultiplyAddShift", "Requantize", "TableRequantizer", "ThresholdRequantizer"]
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class ThresholdRequantizer:
         return clamp(m, name, passed + Const(self.low), self.low, self.high)
 
 
-Arithmetic = MultiplyAddShift | TableRequantizer | ThresholdRequantizer
+Arithmetic = MultiplyAddShift | DigitTable | TableRequantizer | ThresholdRequantizer
 
 
 class Requantize(Core):
@@ -178,14 +180,32 @@ class Requantize(Core):
             pops=[(self.i, lambda turn: turn["step"] == 0)],
             pushes=[(outbox, lambda turn: turn["step"] == steps - 1)],
         )
-        for lane, turn in enumerate(self._turns(m, engine)):
-            x = delayed(m, self.i.payload[lane], 1, f"lane{lane}")
-            channels = self.words[:, lane % self.words.shape[1]].tolist()
-            result = self.arithmetic.lane(m, f"lane{lane}", x, turn, channels, self.constants)
-            m.d.comb += outbox.data[lane].eq(result)
+        if isinstance(self.arithmetic, DigitTable):
+            self._look_up(m, engine, self.arithmetic)
+        else:
+            self._compute(m, engine, self.arithmetic)
         self.arrives(m, "o", self.latency)
         self.report(m, engine)
         return m
+
+    def _compute(
+        self, m: Module, engine: Engine, arithmetic: MultiplyAddShift | TableRequantizer | ThresholdRequantizer
+    ) -> None:
+        for lane, turn in enumerate(self._turns(m, engine)):
+            x = delayed(m, self.i.payload[lane], 1, f"lane{lane}")
+            channels = self.words[:, lane % self.words.shape[1]].tolist()
+            result = arithmetic.lane(m, f"lane{lane}", x, turn, channels, self.constants)
+            m.d.comb += self.outboxes["o"].data[lane].eq(result)
+
+    def _look_up(self, m: Module, engine: Engine, table: DigitTable) -> None:
+        """Add lanes that look products up; each has a memory of its own."""
+        turn = DigitTurn.of(engine, table, self.chunks)
+        for lane in range(self.width):
+            channels = self.words[:, lane % self.words.shape[1]].tolist()
+            x = self.i.payload[lane]
+            result, words = table.lane(m, f"lane{lane}", Value.cast(x), engine, turn, channels)
+            m.submodules[f"lane{lane}_words"] = words
+            m.d.comb += self.outboxes["o"].data[lane].eq(result)
 
     def _turns(self, m: Module, engine: Engine) -> list[Turn]:
         """Return a copy of the operation's state for every lane."""

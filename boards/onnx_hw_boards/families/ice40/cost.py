@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from onnx_hw_boards.cells import Cells
-from onnx_hw_boards.demand import Adder, Comparator, Demand, Enable, Memory, Part, Product, Shared, UpDown
+from onnx_hw_boards.demand import Adder, Comparator, Demand, Enable, Memory, Paired, Part, Product, Shared, UpDown
 from onnx_hw_boards.families.ice40.products import in_logic, product
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
@@ -49,7 +49,8 @@ def cost_without_multipliers(demand: Demand) -> Cells:
 
 def _sum(demand: Demand, cost: Callable[[Part], Mapped], share: float) -> Cells:
     lut, ff, dsp, bram = total(demand, cost)
-    return Cells(lut, ff, dsp, bram, logic=round(share * (lut + ff)))
+    pairs = min(lut, ff, sum(part.bits * count for part, count in demand.all(Paired)))
+    return Cells(lut, ff, dsp, bram, logic=round(share * (lut + ff - 2 * pairs)) + pairs)
 
 
 def _cost_without_multipliers(part: Part) -> Mapped:
@@ -95,7 +96,8 @@ def cases(ways: int) -> float:
 
 def _memory(part: Memory) -> Mapped:
     blocks, bits = fewest_blocks(BLOCK_RAMS, part.width, part.depth)
-    if part.at_once or part.width * part.depth <= WEIGHT_OF_A_BLOCK * blocks:
+    in_block = part.in_logic is False
+    if part.at_once or (part.width * part.depth <= WEIGHT_OF_A_BLOCK * blocks and not in_block):
         read = part.columns(1)
         chosen = part.depth - 1 + (part.bypassed and part.depth < FEWEST_WITH_ANOTHER)
         return read * chosen + part.depth, read * (part.depth + (not part.at_once)), 0, 0
