@@ -8,6 +8,7 @@ from numbers import Real
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.device import ChipType
 from onnx_hw_boards.families.family import Family
+from onnx_hw_boards.memory import WeightMemory
 
 MIN_CLOCK_MHZ, MAX_CLOCK_MHZ = 1e-3, 10_000
 
@@ -21,6 +22,7 @@ class Board:
         title: one line for people.
         package, speed: the chip's package and speed grade, as nextpnr spells them; empty where it has no word.
         default_clock_mhz: clock to aim at where the user names none.
+        memory: memory from which weights may come; None without one.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Board:
     package: str
     speed: str
     default_clock_mhz: float
+    memory: WeightMemory | None = None
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` for a clock that no chip can have."""

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from onnx_hw.assemble.load_map import load_map
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.ir.verify_design import verify_design
+from onnx_hw.ops.tape import DEAL, FLASH, TAPE, dealing_port, weights_edge
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
 from onnx_hw_boards.board_link import BoardLink
 from onnx_hw_boards.verilog_board import ShellKind
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     from onnx_hw_link.link import Link
     from onnx_hw_rtl.streams.assembly import Assembly
+    from onnx_hw_rtl.streams.core import Core
     from onnx_hw_sim.circuit import Circuit
 
 
@@ -49,7 +53,8 @@ def edge_names(design: Design) -> dict[str, str]:
 
 def module_names(design: Design) -> dict[str, str]:
     """Return the module of each node."""
-    return {node.name: identifier("n", k, node.name) for k, node in enumerate(design.network.nodes)}
+    names = {node.name: identifier("n", k, node.name) for k, node in enumerate(design.network.nodes)}
+    return names | ({DEAL: "deal", FLASH: "flash"} if design.tape else {})
 
 
 def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, CircuitNames]:
@@ -71,6 +76,9 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Circuit
         cores[modules[node.name]] = core
         for engine in core.engines:
             engines[node.name, engine] = f"{modules[node.name]}.{engine}"
+    for name, core in _tape_cores(design, depths).items():
+        cores[modules[name]] = core
+        engines |= {(name, engine): f"{modules[name]}.{engine}" for engine in core.engines}
     loads = load_map(design, modules)
     edges = edge_names(design)
     wires = [
@@ -82,7 +90,40 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Circuit
         for core, regions in loads.by_core().items()
     }
     bits = (loads.area.address_bits, 8 * loads.area.word_bytes) if loads.regions else (0, 0)
-    return Assembly(cores, wires, probes=probes, loads=places, load_bits=bits), CircuitNames(edges, engines)
+    pins = {modules[FLASH]: flash_pins()} if modules.get(FLASH) in cores else {}
+    assembly = Assembly(cores, wires, probes=probes, loads=places, load_bits=bits, pins=pins)
+    return assembly, CircuitNames(edges, engines)
+
+
+def _tape_cores(design: Design, depths: Mapping[str, int]) -> dict[str, Core]:
+    """Return the deal of a tape and its reader, where there are any, by their names."""
+    if design.tape is None:
+        return {}
+    tape = design.tape
+    ports = {dealing_port(k): depths[weights_edge(port.node)] for k, port in enumerate(tape.ports)}
+    cores = {DEAL: tape.deal(ports)}
+    if design.flash is not None:
+        cores[FLASH] = tape.reader(design.flash, tape_address(design), tape_contents(design))
+    return cores
+
+
+def tape_contents(design: Design) -> bytes:
+    """Return the bytes of a design's tape."""
+    assert design.tape is not None
+    return design.taped_beats()[TAPE].astype(np.uint8).tobytes()
+
+
+def tape_address(design: Design) -> int:
+    """Return the address of a design's tape in the memory of its board; 0 for a chip without one."""
+    memory = design.target.board.memory
+    return memory.offset if memory else 0
+
+
+def flash_pins() -> tuple[str, ...]:
+    """Return the ports of the reader of a flash, and that of its alarm."""
+    from onnx_hw_rtl.memory.qspi_flash import FLASH_PORTS
+
+    return (*FLASH_PORTS, "bad")
 
 
 def to_rtlil(top: Component, platform: object = None) -> str:
@@ -120,6 +161,9 @@ def without_signed_wires(rtlil: str) -> str:
     """
     return _SIGNED.sub(r"\1", rtlil)
 
+
+SIMULATED_FLASH = "W25Q128JV"
+"""Part whose model is simulated beside a circuit."""
 
 _ELABORATION = threading.Lock()
 """Amaranth numbers its values one after the other, over all circuits: only one thread at a time may make some."""
@@ -168,7 +212,7 @@ def bench_circuit(design: Design) -> NamedCircuit:
     return circuit, names
 
 
-def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, CircuitNames, Assembly]:
+def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, CircuitNames, Component]:
     """Return the circuit that the proof bench simulates: the design with every edge and every firing visible.
 
     ``netlist=False`` leaves the RTLIL out: Amaranth's simulator takes the assembly itself.
@@ -177,7 +221,8 @@ def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Circui
 
     with _ELABORATION:
         assembly, names = assemble(design, probes=True)
-        text = to_rtlil(assembly) if netlist else ""
+        component = _beside_flash(design, assembly)
+        text = to_rtlil(component) if netlist else ""
 
     def stream(edge: Edge) -> Stream:
         return Stream(names.edges[edge.tensor], edge.width, edge.type.dtype.bits, edge.type.dtype.signed)
@@ -191,4 +236,15 @@ def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Circui
         engines=assembly.engines,
         reset_delay=assembly.RESET_DELAY,
     )
-    return circuit, names, assembly
+    return circuit, names, component
+
+
+def _beside_flash(design: Design, assembly: Assembly) -> Component:
+    """Return the circuit with a model of the flash that its weights come from, if they do."""
+    if design.tape is None or design.flash is None:
+        return assembly
+    from onnx_hw_rtl.memory.flash_model import PARTS, BesideFlash, FlashModel
+
+    image = [*design.tape.image(tape_contents(design))]
+    model = FlashModel(PARTS[SIMULATED_FLASH], design.clock_mhz, base=tape_address(design), contents=image)
+    return BesideFlash(assembly, model, "flash")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ir.target import DesignTarget, default_target
 from onnx_hw.messages.html import render_value
@@ -15,7 +17,19 @@ from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.outbox import CREDIT_RETURN, DEEPEST_IN_LUTRAM, outbox_resources, visible_after
 from onnx_hw.ops.schedule import Schedule, faults_of_schedule
 from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.tape import (
+    DEAL,
+    FLASH,
+    TAPE,
+    WEIGHTS_PORT,
+    Tape,
+    TapePort,
+    dealing_port,
+    tape_order,
+    weights_edge,
+)
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw_link.flash_tape import FlashTiming, whole_rows
 
 
 @dataclass(frozen=True)
@@ -130,6 +144,9 @@ class Design:
         target: board and clock. Everything that depends on the chip asks here, also what FIFOs and cores cost.
         delays: delays of the streams whose ends are not neighbours, by tensor.
         loops: pace of every loop of the network, once FIFOs are sized.
+        flash: timing of the reader of weights outside the chip; None where the bytes of a tape come from outside as
+            those of an input do.
+        tape: order of those weights; None where there are none, or not yet: then each core has a source of its own.
     """
 
     network: Network
@@ -138,6 +155,8 @@ class Design:
     target: DesignTarget = field(default_factory=default_target)
     delays: Mapping[str, Delays] = field(default_factory=dict)
     loops: tuple[LoopPace, ...] = ()
+    flash: FlashTiming | None = None
+    tape: Tape | None = None
 
     @property
     def clock_mhz(self) -> float:
@@ -175,7 +194,44 @@ class Design:
                     consumer = (reader.name, reader.operator.inputs[k])
                 delays = self.delays.get(tensor)
                 edges.append(Edge(tensor, order, (node.name, port), consumer, delays, self.target.deepest_at_once))
-        return tuple(edges)
+        return (*edges, *self._taped_edges())
+
+    def taped_ports(self) -> tuple[TapePort, ...]:
+        """Return the cores that take weights from a tape, in the order of the network."""
+        ports = []
+        for node in self.network.nodes:
+            taped = node.operator.taped_words(self.folding(node))
+            if taped is not None:
+                order, group = taped
+                bits = order.width * order.tensor.dtype.bits
+                ports.append(TapePort(node.name, bits, group, order.beats // group))
+        return tuple(ports)
+
+    def _taped_edges(self) -> list[Edge]:
+        """Return the streams of weights, and that of the tape's bytes."""
+        edges = []
+        dealt = {port.node: dealing_port(k) for k, port in enumerate(self.tape.ports)} if self.tape else {}
+        for node in self.network.nodes:
+            taped = node.operator.taped_words(self.folding(node))
+            if taped is not None:
+                producer = (DEAL, dealt[node.name]) if self.tape else None
+                edges.append(Edge(weights_edge(node.name), taped[0], producer, (node.name, WEIGHTS_PORT)))
+        if self.tape:
+            producer = (FLASH, "o") if self.flash else None
+            edges.append(Edge(TAPE, tape_order(self.tape.size), producer, (DEAL, "tape")))
+        return edges
+
+    def taped_beats(self) -> dict[str, np.ndarray]:
+        """Return the tokens of a frame on each stream of weights, and on that of the tape, by tensor."""
+        words = {
+            node.name: node.operator.taped_beats(self.folding(node))
+            for node in self.network.nodes
+            if node.operator.taped_words(self.folding(node)) is not None
+        }
+        beats = {weights_edge(name): array for name, array in words.items()}
+        if self.tape:
+            beats[TAPE] = np.frombuffer(self.tape.contents(words), dtype=np.uint8).astype(np.int64).reshape(-1, 1)
+        return beats
 
     def schedules(self) -> dict[str, Schedule]:
         """Return what each node's engines do, verified; raise ``Broken`` for an impossible schedule."""
@@ -190,8 +246,14 @@ class Design:
                     (node.operator.outputs, node.operator.output_orders(folding)),
                 )
             )
+            taped = node.operator.taped_words(folding)
+            takes |= {WEIGHTS_PORT: taped[0].beats} if taped else {}
             faults = (Fault(what, node.name) for what in faults_of_schedule(schedule, takes, gives))
             refuse("schedule", faults, type(node.operator).__name__)
+        if self.tape:
+            schedules[DEAL] = self.tape.deal_schedule
+            if self.flash:
+                schedules[FLASH] = self.tape.flash_schedule(self.flash)
         return schedules
 
     def resources(self) -> Resources:
@@ -227,9 +289,22 @@ class Design:
 
     @property
     def interval(self) -> int:
-        """Cycles of the busiest node or the slowest loop: from frame to frame, where no FIFO is too small."""
+        """Cycles of the busiest node, the slowest loop or the tape: from frame to frame, where no FIFO is too small."""
         busiest = max(node.operator.cycles(self.folding(node)) for node in self.network.nodes)
-        return max([busiest, *(loop.frame_cycles for loop in self.loops)])
+        return max([busiest, self.tape_cycles, *(loop.frame_cycles for loop in self.loops)])
+
+    @property
+    def tape_bytes(self) -> int:
+        """Bytes of weights that come from outside in a frame; 0 where none do."""
+        return sum(port.size for port in self.taped_ports())
+
+    @property
+    def tape_cycles(self) -> int:
+        """Cycles that it takes to read them, or, where no reader is known, to deal them."""
+        used = self.tape_bytes
+        if not used:
+            return 0
+        return self.flash.pass_cycles(whole_rows(used)) if self.flash else whole_rows(used)
 
     @property
     def slowest_loop(self) -> LoopPace | None:

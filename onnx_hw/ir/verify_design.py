@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from onnx_hw.ir.verify_network import faults_of_network
 from onnx_hw.messages.invariants import Fault, refuse
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, visible_after
+from onnx_hw.ops.tape import DEAL, FLASH
 
 if TYPE_CHECKING:
     from onnx_hw.ir.design import Design
@@ -53,6 +54,7 @@ def faults_of_design(design: Design, *, sized: bool) -> Iterator[Fault]:
         if sized or design.fifos:
             yield from _fifos(design)
         yield from _delays(design)
+        yield from _tape(design)
 
 
 def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Iterator[Fault]:
@@ -137,6 +139,7 @@ def _orders(design: Design) -> Iterator[Fault]:
 
 def _fifos(design: Design) -> Iterator[Fault]:
     makers = {tensor: node.name for node in design.network.nodes for tensor in node.outputs}
+    makers |= {edge.tensor: edge.producer[0] for edge in design.edges() if edge.producer and edge.tensor not in makers}
     for tensor in design.fifos:
         if tensor not in makers:
             yield Fault("a FIFO must belong to a stream that a node makes, there is no such stream", tensor=tensor)
@@ -147,6 +150,18 @@ def _fifos(design: Design) -> Iterator[Fault]:
         elif min(size.depth, size.live_depth, size.rate_depth) < 1:
             depths = f"{size.depth}, {size.live_depth} live, {size.rate_depth} at full rate"
             yield Fault(f"a FIFO must hold 1 token or more, not {depths}", node, tensor)
+
+
+def _tape(design: Design) -> Iterator[Fault]:
+    """Yield what is wrong with the order of the weights outside the chip."""
+    if design.tape is None:
+        return
+    ports = design.taped_ports()
+    if {port.node: port for port in design.tape.ports} != {port.node: port for port in ports}:
+        yield Fault(f"the tape must have the words of {list(ports)}, not of {list(design.tape.ports)}")
+    yield from (Fault(what) for what in design.tape.faults())
+    names = {node.name for node in design.network.nodes} & {DEAL, FLASH}
+    yield from (Fault("a node must not be called as the reader of a tape or the deal is", name) for name in names)
 
 
 def _delays(design: Design) -> Iterator[Fault]:

@@ -42,6 +42,9 @@ from onnx_hw_boards.demand import Demand
 
 EXACT_IN_FLOAT64 = 1 << 53
 
+TAPED_GROUPS = 2
+"""Groups of results whose weights are kept where they come from a tape: one is used while the next one comes."""
+
 
 @dataclass(frozen=True, repr=False)
 class MatMulFolding(Folding):
@@ -76,9 +79,10 @@ class MatMul(Operator[MatMulFolding]):
             column r holds the weights of result r. The rows of the operand are divided evenly among the matrices of
             the stack, in order.
         groups: of the convolution this is the arithmetic of: of the products only one in ``groups`` counts as useful.
-        capacity: groups of results whose dynamic weights the buffer holds; None for those of a matrix and one more,
-            for the next matrix.
+        capacity: groups of results whose weights the buffer holds where they come; None for two of those on a tape,
+            for others those of a matrix and one more, for the next matrix.
         loaded: type of the weights where others may be loaded into the circuit at run time; None for constants.
+        taped: constant weights come from a tape outside the chip, on a port of their own, which is no operand.
     """
 
     operand: Tensor
@@ -86,6 +90,7 @@ class MatMul(Operator[MatMulFolding]):
     groups: int = 1
     capacity: int | None = None
     loaded: Int | None = None
+    taped: bool = False
 
     folding_type = MatMulFolding
     row_by_row = True
@@ -94,8 +99,8 @@ class MatMul(Operator[MatMulFolding]):
         expected = f"{self.operand.channels}) for {self.operand!r}"
         shape = self.weights.shape
         if isinstance(self.weights, Tensor):
-            if self.loaded is not None:
-                raise ValueError("weights that come on a stream are not loaded")
+            if self.loaded is not None or self.taped:
+                raise ValueError("weights that come on a stream are neither loaded nor on a tape")
             if shape[2] != self.operand.channels:
                 raise ValueError(f"weights must be (stack, outputs, {expected}, not {shape}")
             if self.operand.shape[0] % shape[0]:
@@ -105,8 +110,10 @@ class MatMul(Operator[MatMulFolding]):
             return
         if len(shape) != 2 or shape[1] != self.operand.channels:
             raise ValueError(f"weights must be (outputs, {expected}, not {shape}")
-        if self.capacity is not None:
+        if self.capacity is not None and not self.taped:
             raise ValueError("only weights that come are kept in a buffer, constant ones are there")
+        if self.taped and self.loaded is not None:
+            raise ValueError("weights must be on a tape or loaded, not both")
         check_loaded_type(self.weights, self.loaded)
         object.__setattr__(self, "weights", narrowed(self.weights))
 
@@ -139,6 +146,11 @@ class MatMul(Operator[MatMulFolding]):
     def has_dynamic_weights(self) -> bool:
         """Whether the weights are a tensor."""
         return isinstance(self.weights, Tensor)
+
+    @property
+    def streams_weights(self) -> bool:
+        """Whether the weights come on a stream: they are a tensor, or on a tape."""
+        return self.has_dynamic_weights or self.taped
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -261,12 +273,14 @@ class MatMul(Operator[MatMulFolding]):
 
     def held(self, folding: MatMulFolding) -> bool:
         """Return whether all weights stay until the last tile."""
-        return not self.has_dynamic_weights or self.stored_groups(folding) >= self.turns(folding)[0]
+        return not self.streams_weights or self.stored_groups(folding) >= self.turns(folding)[0]
 
     def stored_groups(self, folding: MatMulFolding) -> int:
         """Return the capacity of the buffer."""
         if self.capacity is not None:
             return self.capacity
+        if self.taped:
+            return TAPED_GROUPS
         return self.turns(folding)[0] + 1 if self.tiles(folding) > 1 else 2
 
     def cycles(self, folding: MatMulFolding) -> int:
@@ -307,7 +321,7 @@ class MatMul(Operator[MatMulFolding]):
             },
             pushes={"o": AffineSequence.every(pixels * groups, beats, beats - 1)},
         )
-        if not self.has_dynamic_weights:
+        if not self.streams_weights:
             return Schedule((engine,))
         words = self.weight_words(folding).beats
         waits = every = AffineSequence.every(words)
@@ -359,20 +373,26 @@ class MatMul(Operator[MatMulFolding]):
         from onnx_hw_rtl.cores.weights import Streamed
 
         words = self.weight_words(folding)
-        if isinstance(self.weights, Tensor):
+        if self.streams_weights:
             groups, beats = self.turns(folding)
             tiles = self.tiles(folding) if self.held(folding) else 1
             return Streamed(words.width, groups * beats, self.operand.channels, self.stored_groups(folding), tiles)
         filled = folding.out_lanes * folding.in_lanes - words.width  # lanes that have no result in any word
         return np.pad(words.to_beats(self.constants[None, None]), [(0, 0), (0, filled)])
 
+    def taped_words(self, folding: MatMulFolding) -> tuple[Order, int] | None:
+        return (self.weight_words(folding), self.turns(folding)[1]) if self.taped else None
+
+    def taped_beats(self, folding: MatMulFolding) -> np.ndarray:
+        return self.weight_words(folding).to_beats(self.constants[None, None])
+
     def constant_words(self, folding: MatMulFolding) -> tuple[np.ndarray, Int] | None:
-        if isinstance(self.weights, Tensor):
+        if self.streams_weights:
             return None
         return self.weight_words(folding).to_beats(self.constants[None, None]), self.weight_type
 
     def memories(self, folding: MatMulFolding) -> Mapping[str, RomImage]:
-        if isinstance(self.weights, Tensor):
+        if self.streams_weights:
             return {}
         words = self._weights(folding)
         if self.loaded is not None:
@@ -385,7 +405,7 @@ class MatMul(Operator[MatMulFolding]):
 
     def loadable(self) -> MatMul | None:
         """Return the operator whose weights can be loaded at run time; None for weights that come on a stream."""
-        if isinstance(self.weights, Tensor):
+        if isinstance(self.weights, Tensor) or self.taped:
             return None
         return replace(self, loaded=loaded_type(self.weights))
 
@@ -414,7 +434,9 @@ class MatMul(Operator[MatMulFolding]):
     def __repr__(self) -> str:
         _, outputs, inputs = self.matrix.shape
         stacked = f", {self.stack} matrices" if self.stack > 1 else ""
-        return f"MatMul {inputs}→{outputs}" + (f" of two tensors{stacked}" if self.has_dynamic_weights else "")
+        return f"MatMul {inputs}→{outputs}" + (
+            f" of two tensors{stacked}" if self.has_dynamic_weights else " on a tape" if self.taped else ""
+        )
 
 
 def _stays_in_matrix(pixels: np.ndarray, stack: int) -> bool:

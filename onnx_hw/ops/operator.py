@@ -189,6 +189,16 @@ class Operator(ABC, Generic[F]):
         """Return the constants in that order, (words, lanes) integers, and their type; None without constants."""
         return None
 
+    def taped_words(self, folding: F) -> tuple[Order, int] | None:
+        """Return how words of constants come from a tape outside the chip, on a further port, and how many of them are
+        used and given back together; None where none come.
+        """
+        return None
+
+    def taped_beats(self, folding: F) -> np.ndarray:
+        """Return these words of a frame, (words, lanes) integers."""
+        raise NotImplementedError(f"{type(self).__name__} takes nothing from a tape")
+
     def memories(self, folding: F) -> Mapping[str, RomImage]:
         """Return the core's read-only memories, by their paths in it; one may become look-up tables, or vanish."""
         return {}

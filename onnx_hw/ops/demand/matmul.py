@@ -61,7 +61,7 @@ class MatrixProduct(Protocol):
     def constants(self) -> np.ndarray: ...
 
     @property
-    def has_dynamic_weights(self) -> bool: ...
+    def streams_weights(self) -> bool: ...
 
     def results(self) -> tuple[Tensor, ...]: ...
 
@@ -90,14 +90,14 @@ def matmul_demand(operator: MatrixProduct, folding: ProductFolding) -> Demand:
     results, latency = folding.out_lanes * folding.pixels, operator.latency(folding)
     tiles = operator.tiles(folding) if operator.held(folding) else 1
     operand, weight = operator.operand.dtype, operator.weight_type
-    loops = (*((tiles,) if operator.has_dynamic_weights else ()), groups, beats)
-    demand = engine(loops, conditions=int(operator.has_dynamic_weights), some_pop=groups > 1, some_push=beats > 1)
+    loops = (*((tiles,) if operator.streams_weights else ()), groups, beats)
+    demand = engine(loops, conditions=int(operator.streams_weights), some_pop=groups > 1, some_push=beats > 1)
     demand += decoded((0, 1) if beats > 1 else (0,), counted(beats))
     demand += delayed(1, 3 * latency - 4) + delayed(2, 1).copied(results)
     width = folding.in_lanes * folding.pixels * operand.bits
     demand += vectors_demand(width, groups, beats, folding.out_lanes)
     lanes = folding.in_lanes * folding.out_lanes
-    if operator.has_dynamic_weights:
+    if operator.streams_weights:
         demand += weight_buffer_demand(
             weight,
             lanes=operator.weight_words(folding).width,
@@ -112,12 +112,12 @@ def matmul_demand(operator: MatrixProduct, folding: ProductFolding) -> Demand:
         demand += loaded_weights(weight.bits, lanes, groups * beats, waits=1)
     else:
         demand += weights(weight.bits, lanes, groups * beats, waits=1)
-    if folding.in_logic and not operator.has_dynamic_weights and operator.loaded is None and groups * beats == 1:
+    if folding.in_logic and not operator.streams_weights and operator.loaded is None and groups * beats == 1:
         demand += folding.pixels * known_products_demand(operand.bits, operator.constants)
     else:
         demand += products_demand(operator, folding)
     if not folding.in_logic:
-        taken = lanes * weight.bits if operator.has_dynamic_weights else unlike(lanes * weight.bits, groups * beats)
+        taken = lanes * weight.bits if operator.streams_weights else unlike(lanes * weight.bits, groups * beats)
         demand += Demand.of(Shared(lanes * folding.pixels * (operand.bits + weight.bits) - width - taken))
     return demand + results * dot_demand(operand, weight, operator.results()[0].dtype, folding.in_lanes)
 

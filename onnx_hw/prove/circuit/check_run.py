@@ -25,6 +25,10 @@ SLACK = 64
 UNUSED_SEED = 11
 """Seed of what unused lanes hold."""
 
+MAX_STORED_FRAMES = 6
+"""Greatest number of frames whose weights from a tape are stored before a frame comes: those of two groups, and the
+words in FIFOs."""
+
 Name = tuple[str, str]
 
 NO_END = 1 << 60
@@ -48,8 +52,9 @@ class PlannedRun:
     first_frame: int = 0
 
     def events(self, design: Design) -> EventWindows:
-        """Return the prediction, of one frame more than is streamed."""
-        return EventWindows(design, self.frames + 1, self.stall.offers, self.stall.ready)
+        """Return the prediction, of one frame more than is streamed; of more where the weights of others are stored."""
+        more = 1 if design.tape is None else 1 + MAX_STORED_FRAMES
+        return EventWindows(design, self.frames + more, self.stall.offers, self.stall.ready)
 
     def comparison(self, design: Design, names: CircuitNames) -> RunComparison:
         """Return the comparison, with nothing compared so far."""
@@ -62,7 +67,9 @@ def golden_beats(design: Design, golden: Mapping[str, np.ndarray]) -> dict[str, 
     Args:
         golden: every tensor of the network, (frames, height, width, channels).
     """
-    return {edge.tensor: edge.order.to_beats(golden[edge.tensor]) for edge in design.edges()}
+    frames = len(next(iter(golden.values())))
+    beats = {e.tensor: e.order.to_beats(golden[e.tensor]) for e in design.edges() if e.tensor in golden}
+    return beats | {tensor: np.tile(array, (frames, 1)) for tensor, array in design.taped_beats().items()}
 
 
 def simulate_and_compare(

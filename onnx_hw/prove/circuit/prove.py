@@ -229,9 +229,13 @@ def beats_of(
     """
     frames = len(next(iter(integers.values())))
     edges = {edge.tensor: edge for edge in design.edges() if tensors is None or edge.tensor in tensors}
+    taped = {tensor: array for tensor, array in design.taped_beats().items() if tensor in edges}
     beats = {
-        tensor: np.empty((frames * edge.beats, edge.width), dtype=edge.type.narrow) for tensor, edge in edges.items()
+        tensor: np.empty((frames * edge.beats, edge.width), dtype=edge.type.narrow)
+        for tensor, edge in edges.items()
+        if tensor not in taped
     }
+    beats |= {tensor: np.tile(array.astype(edges[tensor].type.narrow), (frames, 1)) for tensor, array in taped.items()}
     for first, tensor, array in walk_in_pieces(design.network, integers):
         if tensor not in edges:
             continue

@@ -194,3 +194,43 @@ class FlashModel(Component):
         for found, fault in finds:
             with m.If(found & (self.fault == Const(0, 3))):
                 m.d.sync += self.fault.eq(fault)
+
+
+class BesideFlash(Component):
+    """Circuit with a flash beside it: the ports of the circuit, without those of its reader.
+
+    Args:
+        circuit: the circuit; it has the ports of ``onnx_hw_rtl.memory.qspi_flash.FLASH_PORTS``.
+        prefix: first part of the names of these.
+
+    Ports, besides: ``flash_fault``, a ``FlashFault``.
+    """
+
+    def __init__(self, circuit: Component, model: FlashModel, prefix: str) -> None:
+        self.circuit, self.model, self.prefix = circuit, model, prefix
+        members = circuit.signature.members
+        kept = {name: members[name] for name in members if not name.startswith(f"{prefix}_")}
+        super().__init__({**kept, "flash_fault": Out(FlashFault)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.circuit, m.submodules.model = self.circuit, self.model
+        for name, member in self.circuit.signature.members.items():
+            if not name.startswith(f"{self.prefix}_"):
+                inner, outer = getattr(self.circuit, name), getattr(self, name)
+                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
+
+        def pin(name: str) -> Value:
+            value: Value = getattr(self.circuit, f"{self.prefix}_{name}")
+            return value
+
+        model = self.model
+        m.d.comb += [
+            model.sck.eq(pin("sck")),
+            model.cs_n.eq(pin("cs_n")),
+            model.dq_i.eq(pin("dq_o")),
+            model.dq_oe.eq(pin("dq_oe")),
+            pin("dq_i").eq(model.dq_o),
+            self.flash_fault.eq(model.fault),
+        ]
+        return m

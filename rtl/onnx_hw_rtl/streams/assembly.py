@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, ResetSignal
@@ -42,6 +43,7 @@ class Assembly(Component):
     Args:
         loads: places of the memories that are loaded, by core and by name within the core.
         load_bits: bits of an address and of a word on the bus.
+        pins: further ports of cores that leave the chip, by core; here they are called ``{core}_{port}``.
     """
 
     RESET_DELAY = 1
@@ -54,6 +56,7 @@ class Assembly(Component):
         probes: bool = False,
         loads: Mapping[str, Mapping[str, LoadPlace]] | None = None,
         load_bits: tuple[int, int] = (0, 0),
+        pins: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         self.cores, self.wires, self.probes = dict(cores), tuple(wires), probes
         self.engines = tuple(f"{name}.{engine}" for name, core in cores.items() for engine in core.engines)
@@ -71,6 +74,8 @@ class Assembly(Component):
         address_bits, word_bits = load_bits
         if loads and not probes:
             ports |= {"load_address": In(address_bits), "load_word": In(word_bits), "load_write": In(1)}
+        self.pins = {f"{core}_{port}": (core, port) for core, names in pins.items() for port in names}
+        ports |= {name: cores[core].signature.members[port] for name, (core, port) in self.pins.items()}
         super().__init__(ports)
         bus = LoadBus(Const(0, address_bits), Const(0, word_bits), Const(0, 1))
         if loads and not probes:
@@ -105,6 +110,10 @@ class Assembly(Component):
             else:
                 m.d.comb += [payload.eq(bits_of(producer.payload)), valid.eq(producer.valid)]
                 m.d.comb += producer.ready.eq(ready) if consumer is None else ready.eq(producer.ready)
+        for name, (inner, port) in self.pins.items():
+            outside, inside = getattr(self, name), getattr(self.cores[inner], port)
+            leaves = self.signature.members[name].flow is Out
+            m.d.comb += outside.eq(inside) if leaves else inside.eq(outside)
         if self.probes:
             m.d.comb += self.fires.eq(Cat(*(core.fires for core in self.cores.values())))
         return m

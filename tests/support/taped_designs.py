@@ -1,0 +1,80 @@
+"""Designs whose products take their weights from a tape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design, FifoSize
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
+from onnx_hw.ops.requantize import Requantize, RequantizeFolding
+from onnx_hw.ops.tape import Tape, weights_edge
+from onnx_hw.ops.tensor import Tensor
+from onnx_hw.schedule.write_tape import with_tape, write_tape
+from onnx_hw_link.flash_tape import FlashTiming
+from support.hand_built_designs import Sketch
+from support.random_designs import chains, residuals
+
+MOST_ON_TAPE = 4
+
+FAST_FLASH = FlashTiming(1, 2, 5, 20, 2)
+"""Flash of a clock half as fast as the circuit's, which wakes up soon."""
+
+
+def on_tape(design: Design, capacities: dict[str, int | None]) -> Design:
+    """Take the weights of some products from a tape that is not written yet, with buffers of some groups."""
+    nodes = tuple(
+        replace(node, operator=replace(node.operator, taped=True, capacity=capacities[node.name]))  # type: ignore[type-var]
+        if node.name in capacities
+        else node
+        for node in design.network.nodes
+    )
+    return replace(design, network=replace(design.network, nodes=nodes))
+
+
+@st.composite
+def taped_designs(draw: st.DrawFn, size: int, operations: int) -> Design:
+    """Random networks of which one to four products take their weights from a tape: from outside, or from a flash."""
+    design = draw(st.one_of(chains(size, operations), residuals(size, operations)))
+    products = [node.name for node in design.network.nodes if isinstance(node.operator, MatMul)]
+    assume(products)
+    chosen = draw(st.permutations(products))[: draw(st.integers(1, MOST_ON_TAPE))]
+    design = on_tape(design, {name: draw(st.sampled_from([None, 1, 2, 3])) for name in chosen})
+    tape = write_tape(replace(design, flash=draw(st.sampled_from([None, FAST_FLASH])))).tape
+    assert tape is not None
+    design = write_tape(replace(design, flash=draw(st.sampled_from([None, FAST_FLASH]))))
+    deeper = {weights_edge(name): FifoSize(draw(st.integers(1, 3)), 1, 1) for name in chosen}
+    return replace(design, fifos={**design.fifos, **deeper})
+
+
+def perceptron(
+    sizes: Sequence[int], lanes: Sequence[tuple[int, int]], *, flash: FlashTiming | None = None, capacity: int = 2
+) -> Design:
+    """A row of products with a requantizer behind each, all of them on a tape that is not written yet.
+
+    Args:
+        lanes: of inputs and results of each product; a neighbour takes what the one before gives.
+    """
+    sketch, tensor = Sketch(), Tensor((1, 1, sizes[0]), Int(8))
+    x = sketch.input("x", tensor)
+    for k, (outputs, (taken, given)) in enumerate(zip(sizes[1:], lanes, strict=True)):
+        weights = np.random.default_rng(k).integers(-128, 128, (outputs, tensor.channels))
+        product = MatMul(tensor, weights, taped=True, capacity=capacity)
+        (x,) = sketch.add(f"product{k}", product, [x], MatMulFolding(taken, given), 2)
+        grid = Grid.over(Int(8), zero_point=0)
+        requantize = Requantize(product.results()[0], (Fraction(1, 16 * tensor.channels),), (Fraction(0),), grid)
+        (x,) = sketch.add(f"requantize{k}", requantize, [x], RequantizeFolding(given), 2)
+        tensor = requantize.results()[0]
+    return replace(sketch.design(), flash=flash)
+
+
+def in_order(design: Design, runs: Sequence[tuple[int, int]]) -> Design:
+    """Deal the words of a design in an order of one's own."""
+    return with_tape(design, Tape(design.taped_ports(), tuple(runs)))
