@@ -138,6 +138,7 @@ def build(
             for stage in options.stages[1:]:
                 work.require_samples_for(stage)
                 work.take(stage)
+            work.check_figures()
         except BaseException as error:
             work.recorder.fail(error)
             with suppress(UserError):  # what went wrong first is worth more than a report of it

@@ -22,6 +22,7 @@ from onnx_hw.assemble.self_test_file import write_self_test
 from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.commands import stage_messages
 from onnx_hw.commands.early_fit import refuse_too_large, refuse_too_many_weights, with_widths_that_fit
+from onnx_hw.commands.figure_check import different_figures, figure_error
 from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
 from onnx_hw.commands.stage_messages import ScaleOrigin
 from onnx_hw.export.shells import write_shell
@@ -76,6 +77,7 @@ from onnx_hw.schedule.bottleneck import what_bounds
 from onnx_hw.schedule.cut_products import forked
 from onnx_hw.schedule.folding_file import to_text
 from onnx_hw.schedule.schedule_for_board import excess_over_target, target_budget, with_folding_file
+from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.verilog_board import VerilogBoard
 
 WORTH_A_PROCESS = 24
@@ -240,6 +242,14 @@ class BuildState:
         if Stage.SIMULATE not in self.options.stages:
             self.recorder.warn("the scales are assumed: there are no samples", "give samples with --calibration")
         return None, ScaleOrigin.ASSUMED
+
+    def check_figures(self) -> None:
+        """Derive figures of the report a second time; raise UserError where one differs."""
+        netlist, routed = getattr(self, "netlist", None), getattr(self, "routed", None)
+        said = routed.log_text if routed is not None else ""
+        kind = self.board.link.kind if isinstance(self.board, LinkedBoard) else ""
+        if different := list(different_figures(self.recorder.report, netlist and netlist.link, kind, said)):
+            raise figure_error(different)
 
     def require_samples_for(self, stage: Stage) -> None:
         """Raise UserError where a stage behind ``schedule`` needs scales, and they are only assumed."""

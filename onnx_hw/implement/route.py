@@ -17,6 +17,7 @@ from onnx_hw_tools.tools import Tool, ToolFailed
 
 STAGE = "route"
 _REPORT = "report.json"
+LOG = "nextpnr.log"
 BITSTREAM = "top.bit"
 BITSTREAM_STAGE = "bitstream"
 
@@ -58,6 +59,12 @@ class RouteResult:
     def timing_met(self) -> bool:
         return self.fmax_mhz >= self.target_mhz
 
+    @property
+    def log_text(self) -> str:
+        """Text that nextpnr printed; empty where its log is gone."""
+        log = self.made.folder / LOG
+        return log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+
     def __str__(self) -> str:
         verdict = "PASS" if self.timing_met else "MISSED"
         return f"{self.fmax_mhz:.1f} MHz ({verdict} at {self.target_mhz:g} MHz)"
@@ -93,7 +100,7 @@ def route(
 
     def make(folder: Path) -> None:
         (folder / placement.constraints).write_text(constraints, encoding="utf-8")
-        log = folder / "nextpnr.log"
+        log = folder / LOG
         on_log(log)
         # Run in the build's folder, because the netlist lies in another stage's.
         here, netlist = folder.relative_to(build.path), synthesis.netlist.relative_to(build.path)

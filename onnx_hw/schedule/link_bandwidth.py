@@ -5,14 +5,20 @@ from __future__ import annotations
 from onnx_hw.ir.network import Network
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.board_link import BoardLink
+from onnx_hw_link.link import MOST_PAYLOAD, TRAILER
 
 FRAMING_BYTES = 12
-"""Bytes of a frame in addition to its own: headers, CRCs and the like of its packets, in each direction."""
+"""Bytes of a frame to the chip in addition to its own: headers, CRCs and the like of its packets."""
+
+RESULT_FRAMING_BYTES = 8
+"""Bytes of a packet of results in addition to its payload: header, CRC, COBS and the zero behind it."""
 
 
 def frames_a_second(bytes_in: int, bytes_out: int, link: BoardLink) -> float:
     """Return the rate of frames with these sizes in bytes; both directions work at once."""
-    return link.bytes_per_second / (max(bytes_in, bytes_out) + FRAMING_BYTES)
+    results = bytes_out + TRAILER
+    packets = -(-results // MOST_PAYLOAD)
+    return link.bytes_per_second / max(bytes_in + FRAMING_BYTES, results + RESULT_FRAMING_BYTES * packets)
 
 
 def most_frames_a_second(network: Network, link: BoardLink) -> float:

@@ -207,7 +207,13 @@ def test_a_link_needs_a_clock_that_is_fast_enough() -> None:
 
 @pytest.mark.parametrize(
     ("bytes_in", "bytes_out", "baud", "frames"),
-    [(64, 10, 1_000_000, 1316), (784, 10, 3_000_000, 377), (640, 640, 12_000_000, 1840), (3072, 10, 1_000_000, 32)],
+    [
+        (64, 10, 1_000_000, 1316),
+        (784, 10, 3_000_000, 377),
+        (640, 640, 12_000_000, 1783),
+        (1, 1, 1_000_000, 5556),
+        (3072, 10, 1_000_000, 32),
+    ],
 )
 def test_what_a_link_carries(bytes_in: int, bytes_out: int, baud: int, frames: int) -> None:
     assert round(frames_a_second(bytes_in, bytes_out, Uart(baud))) == frames
