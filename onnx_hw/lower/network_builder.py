@@ -422,10 +422,8 @@ class NetworkBuilder:
         if order is None:
             order = np.arange(size)
             self.request_layout(value, Layout((1, 1, size), order), node)
-        tensor = self.tensors[value.tensor]
-        if tensor.shape[:2] == (1, 1):
-            return value.tensor, order
-        return self.flat(value.tensor, node), order
+        is_flat = self.tensors[value.tensor].shape[:2] == (1, 1)
+        return value.tensor if is_flat else self.flat(value.tensor, node), order
 
     def flat(self, tensor: str, node: Node) -> str:
         """Build a tensor whose elements are on one pixel, in stream order; return its name."""
@@ -439,6 +437,8 @@ class NetworkBuilder:
         tensor = self.tensors.get(value.tensor)  # in an image of one row, it changes before a loop, not in it
         fits = tensor is not None and tensor.pixels == rows and not (self.has_loops and tensor.shape[0] == 1)
         free = (rows, 1, channels) if self.has_loops else (1, rows, channels)
+        if self.has_loops and len(value.shape) == 3 and min(value.shape[:2]) > 1:  # sequences: time comes first
+            free = value.shape[0], value.shape[1], channels
         shape = tensor.shape if tensor is not None and fits else free
         return self.request_layout(value, Layout(shape, np.arange(value.where.size)), node)
 

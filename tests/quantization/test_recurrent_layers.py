@@ -44,7 +44,7 @@ def decibels(computed: np.ndarray, wanted: np.ndarray) -> float:
 
 def random_sequences(node: RecurrentNode, count: int, seed: int) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(seed)
-    return {"x": generator.normal(size=(count, node.steps, 1, node.features)).astype(np.float32)}
+    return {"x": generator.normal(size=(count, node.steps, node.batch, node.features)).astype(np.float32)}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -148,6 +148,19 @@ def test_the_circuit_of_a_loop(op_type: str, direction: str, tmp_path: Path):
     model = flow.read(node.write(tmp_path))
     network = flow.quantize(model, random_sequences(node, 4, 6), Scheme())
     assert len(network.loops) == node.directions
+    assert_circuit_agrees(network)
+
+
+@pytest.mark.parametrize(("op_type", "direction"), [("GRU", "forward"), ("LSTM", "forward"), ("RNN", "bidirectional")])
+def test_several_sequences_take_turns(op_type: str, direction: str, tmp_path: Path):
+    """Each is a column of the image whose rows are the steps."""
+    node = RecurrentNode(op_type, 4, 3, 2, direction, initial="constant", outputs=("Y", "Y_h"), batch=3)
+    path, frames = node.write(tmp_path), random_sequences(node, 16, 6)
+    network = flow.quantize(flow.read(path), frames)
+    assert len(network.loops) == node.directions
+    computed = golden.run(network, frames)
+    for name, wanted in by_onnxruntime(path, frames).items():
+        assert decibels(computed[name], wanted) > LEAST_DB
     assert_circuit_agrees(network)
 
 

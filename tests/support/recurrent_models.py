@@ -31,6 +31,7 @@ class RecurrentNode:
         initial: whether the initial states are left out ("none"), constant or inputs.
         outputs: which of Y, Y_h and Y_c the graph returns.
         valid: the constant sequence_lens; None without it.
+        batch: number of sequences.
     """
 
     op_type: str
@@ -46,6 +47,7 @@ class RecurrentNode:
     peepholes: bool = False
     seed: int = 0
     attributes: dict[str, Any] = field(default_factory=dict)
+    batch: int = 1
 
     @property
     def directions(self) -> int:
@@ -57,7 +59,7 @@ class RecurrentNode:
 
     @property
     def state_shape(self) -> tuple[int, ...]:
-        return (1, self.directions, self.hidden) if self.layout else (self.directions, 1, self.hidden)
+        return (self.batch, self.directions, self.hidden) if self.layout else (self.directions, self.batch, self.hidden)
 
     def model(self) -> onnx.ModelProto:
         generator = np.random.default_rng(self.seed)
@@ -72,7 +74,7 @@ class RecurrentNode:
             names[3], constants["B"] = "B", generator.uniform(-size, size, (directions, 2 * gates * hidden))
         if self.peepholes and self.op_type == "LSTM":
             names[7], constants["P"] = "P", generator.uniform(-size, size, (directions, 3 * hidden))
-        shape = (1, self.steps, self.features) if self.layout else (self.steps, 1, self.features)
+        shape = (self.batch, self.steps, self.features) if self.layout else (self.steps, self.batch, self.features)
         inputs: dict[str, tuple[int, ...]] = {"x": shape}
         for k, name in enumerate(("h", "c")[: self.states]):
             if self.initial == "constant":
@@ -83,11 +85,12 @@ class RecurrentNode:
         stored = [helper.make_tensor(name, TensorProto.FLOAT, a.shape, a.ravel()) for name, a in constants.items()]
         if self.valid is not None:
             names[4] = "valid"
-            stored.append(helper.make_tensor("valid", TensorProto.INT32, [1], [self.valid]))
+            stored.append(helper.make_tensor("valid", TensorProto.INT32, [self.batch], [self.valid] * self.batch))
         while not names[-1]:
             names.pop()
         results = ["Y", "Y_h", "Y_c"][: 1 + self.states]
-        whole = (1, self.steps, directions, hidden) if self.layout else (self.steps, directions, 1, hidden)
+        many = self.batch
+        whole = (many, self.steps, directions, hidden) if self.layout else (self.steps, directions, many, hidden)
         layout = {"layout": 1} if self.layout else {}
         node = helper.make_node(
             self.op_type, names, [name if name in self.outputs else "" for name in results], name="cell",
@@ -134,9 +137,11 @@ def recurrent_nodes(draw: st.DrawFn, *, activations: bool = True) -> RecurrentNo
             0.5 + 0.125 * k for k, name in enumerate(chosen) if WITH_PARAMETERS.get(name) == 2
         ]
         attributes = {name: value for name, value in attributes.items() if value != []}
+    layout = draw(st.integers(0, 1))
     return RecurrentNode(
-        op_type, steps, draw(st.integers(1, 4)), draw(st.integers(1, 4)), direction, draw(st.integers(0, 1)),
+        op_type, steps, draw(st.integers(1, 4)), draw(st.integers(1, 4)), direction, layout,
         draw(st.sampled_from(["none", "constant", "input"])),
         tuple(sorted(draw(st.sets(st.sampled_from(names), min_size=1)))), draw(st.booleans()),
         draw(st.none() | st.integers(1, steps)), draw(st.booleans()), draw(st.integers(0, 999)), attributes,
+        1 if layout else draw(st.integers(1, 3)),
     )  # fmt: skip

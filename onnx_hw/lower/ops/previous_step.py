@@ -22,19 +22,19 @@ from onnx_hw.ops.tensor import Tensor
 
 @lowers(DELAY[1], domains=[DELAY[0]])
 def previous_step(builder: Builder, node: Node) -> None:
-    """Delay quantized states [steps, 1, channels]; steps lie on axis 0."""
+    """Delay quantized states [steps, batch, channels]; steps lie on axis 0."""
     of, shape, initial = delayed_value(node), builder.shape(node.outputs[0]), builder.constant(node.inputs[0])
     makers = {name: other for other in builder.graph.nodes for name in other.outputs if name}
     maker = makers.get(of)
     if maker is None or facts_of(maker).effect is not Effect.QUANTIZES:
         raise Obstacle("state-not-quantized", f"the state `{of}` of a recurrent layer must be quantized", needs=of)
-    if initial is None or len(shape) != 3 or shape[1] != 1 or node.attributes["axis"] != 0:
-        raise Obstacle("state-shape", f"a state must be [steps, 1, channels], not {list(shape)}")
+    if initial is None or len(shape) != 3 or node.attributes["axis"] != 0:
+        raise Obstacle("state-shape", f"a state must be [steps, batch, channels], not {list(shape)}")
     layout = layout_of_axes(shape, (0, 1, 2))
     known = builder.states.get(of)
     dtype = made_on_host(builder, maker, makers.get(maker.inputs[0]))
     tensor = known if known is not None else Tensor(layout.shape, dtype)
-    operator = PreviousStep(tensor, initial.astype(np.int64).reshape(1, -1))
+    operator = PreviousStep(tensor, initial.astype(np.int64).reshape(shape[1:]))
     result = builder.add(node.label, operator, [of], node, output=node.outputs[0])
     builder.open_loops[result] = of
     builder.values[node.outputs[0]] = IntegerStream(result, shape, np.arange(layout.order.size))

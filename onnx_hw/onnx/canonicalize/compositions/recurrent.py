@@ -1,7 +1,7 @@
 """RNN, GRU and LSTM as a loop over time of products, sums and functions.
 
-Time becomes an axis of ordinary tensors, [steps, 1, channels]: the product of the data is one for all steps, and the
-state of the step before is a ``PreviousStep``. A step that comes first reads the initial state instead.
+Time becomes an axis of ordinary tensors, [steps, batch, channels]: the product of the data is one for all steps, and
+the state of the step before is a ``PreviousStep``. A step that comes first reads the initial state instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.recurrent import ActivationChoice, activations_of, direction_count
 
 TIME = 0
-"""Axis of time: a tensor is [steps, 1, channels]."""
+"""Axis of time: a tensor is [steps, batch, channels]."""
 
 SLICE_END = 1 << 31
 """An end beyond every axis."""
@@ -46,6 +46,7 @@ class CellBuilder:
 
     Attributes:
         steps: number of steps.
+        batch: number of sequences.
         hidden: number of channels of a state.
     """
 
@@ -54,13 +55,13 @@ class CellBuilder:
         composer: Composer,
         weights: GateWeights,
         data: str,
-        shape: tuple[int, int],
+        shape: tuple[int, int, int],
         suffix: str,
         functions: Sequence[ActivationChoice],
         clip: float | None,
     ) -> None:
         self.composer, self.weights, self.data, self.suffix, self.clip = composer, weights, data, suffix, clip
-        self.steps, self.hidden = shape
+        self.steps, self.batch, self.hidden = shape
         self.functions = functions
         self._open: list[int] = []
 
@@ -68,14 +69,14 @@ class CellBuilder:
         """Add the state of the step before; return its name, empty for zeros of the only step.
 
         Args:
-            initial: name of a value [1, 1, hidden], numbers of that shape, or None for zeros.
+            initial: name of a value [1, batch, hidden], numbers of that shape, or None for zeros.
         """
         composer = self.composer
         if self.steps == 1:
             if isinstance(initial, np.ndarray):
                 return composer.constant(initial) if initial.any() else ""
             return initial or ""
-        start = initial if isinstance(initial, np.ndarray) else np.zeros((1, 1, self.hidden))
+        start = initial if isinstance(initial, np.ndarray) else np.zeros((1, self.batch, self.hidden))
         result = composer.add(
             DELAY[1], composer.constant(start), domain=DELAY[0], version=1, of="", axis=TIME, steps=self.steps
         )
@@ -222,15 +223,16 @@ def _recurrent(composer: Composer, node: Node, gates: str, cell: Cell, states: i
     steps, batch, features = (shape[1], shape[0], shape[2]) if layout else shape
     w, r = (composer.constant_input(k).astype(np.float64) for k in (1, 2))
     directions, hidden = direction_count(node), r.shape[-1]
-    composer.require(batch == 1 and steps > 0)
+    composer.require(batch > 0 and steps > 0)
     bias = (
         composer.constant_input(3).astype(np.float64) if names[3] else np.zeros((directions, 2 * len(gates) * hidden))
     )
-    valid = steps if not names[4] else int(composer.constant_input(4).reshape(-1)[0])
-    composer.require(1 <= valid <= steps)
+    lengths = np.unique(composer.constant_input(4)) if names[4] else np.array([steps])
+    valid = int(lengths[0])
+    composer.require(len(lengths) == 1 and 1 <= valid <= steps)
     starts = [names[5], names[6]][:states]
     functions = activations_of(node)
-    data = composer.reshaped(x, (steps, 1, features))
+    data = composer.transposed(x, (1, 0, 2)) if layout and batch > 1 else composer.reshaped(x, (steps, batch, features))
     if valid < steps:
         data = _part(composer, data, 0, valid)
     results: list[tuple[str, ...]] = []
@@ -247,10 +249,10 @@ def _recurrent(composer: Composer, node: Node, gates: str, cell: Cell, states: i
             dict(zip(gates, biases[: len(gates)], strict=True)),
             dict(zip(gates, biases[len(gates) :], strict=True)),
         )
-        initial = [_initial(composer, name, number, directions, hidden, layout) for name in starts]
+        initial = [_initial(composer, name, number, (directions, batch, hidden), layout) for name in starts]
         arriving = _reversed(composer, data) if backward and valid > 1 else data
         builder = CellBuilder(
-            composer, weights, arriving, (valid, hidden), suffix, functions[number], node.attributes.get("clip")
+            composer, weights, arriving, (valid, batch, hidden), suffix, functions[number], node.attributes.get("clip")
         )
         made = cell(builder, initial, choices(number))
         last.append(tuple(_part(composer, name, valid - 1, valid) if valid > 1 else name for name in made))
@@ -260,27 +262,51 @@ def _recurrent(composer: Composer, node: Node, gates: str, cell: Cell, states: i
         results.append((whole,))
     y = _joined(composer, [whole for (whole,) in results])
     ends = [_joined(composer, [of_direction[k] for of_direction in last]) for k in range(states)]
-    y_shape = (1, steps, directions, hidden) if layout else (steps, directions, 1, hidden)
-    state_shape = (1, directions, hidden) if layout else (directions, 1, hidden)
     wanted = [bool(name) for name in node.outputs]
     made_names = [
-        composer.add("Reshape", name, composer.lengths(shape_of)) if is_wanted else ""
-        for name, shape_of, is_wanted in zip((y, *ends), (y_shape, *[state_shape] * states), wanted, strict=False)
+        _as_results(composer, name, (length, batch, directions, hidden), layout, kept) if is_wanted else ""
+        for (name, length, kept), is_wanted in zip(
+            ((y, steps, True), *((end, 1, False) for end in ends)), wanted, strict=False
+        )
     ]
     return tuple(made_names)
 
 
+def _as_results(composer: Composer, name: str, shape: tuple[int, int, int, int], layout: int, with_steps: bool) -> str:
+    """Add a value [steps, batch, directions · hidden] in the order of the node's results.
+
+    Args:
+        shape: (steps, batch, directions, hidden).
+        with_steps: whether the result has an axis of steps, or is the state of one step.
+    """
+    _, batch, directions, _ = shape
+    order = (1, 0, 2, 3) if layout else (0, 2, 1, 3)
+    if batch > 1 and (layout or directions > 1) and sorted(shape[axis] for axis in order[:3]) != [1, 1, batch]:
+        name = composer.transposed(composer.add("Reshape", name, composer.lengths(shape)), order)
+    lengths = [shape[axis] for axis in order]
+    if not with_steps:
+        lengths.pop(order.index(0))
+    return composer.add("Reshape", name, composer.lengths(lengths))
+
+
 def _initial(
-    composer: Composer, name: str, number: int, directions: int, hidden: int, layout: int
+    composer: Composer, name: str, number: int, shape: tuple[int, int, int], layout: int
 ) -> str | np.ndarray | None:
-    """Return the initial state of a direction: numbers, or the name of a value [1, 1, hidden]; None for zeros."""
+    """Return the initial state of a direction: numbers, or the name of a value [1, batch, hidden]; None for zeros.
+
+    Args:
+        shape: (directions, batch, hidden).
+    """
+    directions, batch, hidden = shape
     if not name:
         return None
     numbers = composer.numbers(name)
     if numbers is not None:
         of_direction = numbers[:, number] if layout else numbers[number]
-        return of_direction.reshape(1, 1, hidden).astype(np.float64)
-    flat = composer.reshaped(name, (1, 1, directions * hidden))
+        return of_direction.reshape(1, batch, hidden).astype(np.float64)
+    if directions > 1 and batch > 1 and not layout:
+        return _part(composer, name, number, number + 1)
+    flat = composer.reshaped(name, (1, batch, directions * hidden))
     return flat if directions == 1 else _part(composer, flat, number * hidden, (number + 1) * hidden, axis=2)
 
 

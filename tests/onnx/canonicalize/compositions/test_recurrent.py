@@ -51,6 +51,21 @@ def test_the_loop_computes_what_onnxruntime_does(tmp_path_factory: pytest.TempPa
             np.testing.assert_allclose(computed, arrays[k], atol=2e-6, rtol=2e-5)
 
 
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("initial", ["none", "constant", "input"])
+@pytest.mark.parametrize("op_type", ["GRU", "LSTM"])
+def test_several_sequences_in_front_of_time(op_type: str, direction: str, initial: str, tmp_path: Path):
+    """A model of one frame has one of them; here all of them are one frame."""
+    names = ("Y", "Y_h", "Y_c")[: 3 if op_type == "LSTM" else 2]
+    node = RecurrentNode(op_type, 4, 3, 2, direction, layout=1, initial=initial, outputs=names, batch=3)
+    model = flow.read(node.write(tmp_path))
+    canonical, frame = canonicalize(model), one_frame(random_frames(model, 1), 0)
+    assert any(map(is_delay, canonical.graph.nodes))
+    computed = reference.run(canonical, frame)
+    for name, array in reference.run(model, frame).items():
+        np.testing.assert_allclose(computed[name], array, atol=2e-6, rtol=2e-5)
+
+
 def test_two_states_are_one_loop_and_two_directions_are_two(tmp_path: Path):
     node = RecurrentNode("LSTM", 5, 3, 2, "bidirectional", initial="input")
     nodes = both(node.write(tmp_path))[1].graph.nodes
