@@ -94,3 +94,22 @@ def test_integers_of_the_model_are_not_replaced_by_fewer(tmp_path: Path, wide: i
         assert sorted(operand.dtype.bits for operand in add.operands()) == [8, 16]
         (total,) = (node for node in network.nodes if isinstance(node.operator, Staircase))  # type: ignore[assignment]
         assert isinstance(total.operator.circuit, MultiplyAddShift) and total.operator.result_type == Int(16)
+
+
+@pytest.mark.parametrize("samples", [False, True])
+def test_moved_integers_of_16_bits_are_summed(tmp_path: Path, samples: bool) -> None:
+    """A Transpose between a quantizer and a sum, as in a mixer of tokens, does not make other integers of them."""
+    sketch = Sketch(opset=21)
+    a, b = (sketch.through_integers("x", 0.001 * k, 3, np.int16) for k in (1, 2))
+    total = sketch.node("Add", a, sketch.node("Transpose", b, perm=[0, 2, 1]))
+    weights = sketch.dequantized(np.arange(-6, 6, dtype=np.int8).reshape(4, 3), 0.02, np.int8(0))
+    data = sketch.through_integers(total, 0.02, 0)
+    path = write(sketch, tmp_path / "m.onnx", {"x": [1, 4, 4]}, sketch.node("MatMul", data, weights))
+    model = flow.read(path)
+    network = flow.quantize(model, random_frames(model, 2) if samples else None)
+    (add,) = (node.operator for node in network.nodes if isinstance(node.operator, Add))
+    assert [operand.dtype.bits for operand in add.operands()] == [16, 16]
+    frames = random_frames(model, 4)
+    found, wanted = golden.run(network, frames), by_onnxruntime(path, frames)
+    for name, array in wanted.items():
+        np.testing.assert_allclose(found[name], array, atol=1e-4)

@@ -23,6 +23,7 @@ from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.ops.rearrange import Rearrange
 
 MAX_FACTOR_BITS = 16
 """Maximum width of an operand of a product of two tensors, in bits."""
@@ -97,7 +98,10 @@ def _condition(builder: Builder, node: Node, k: int) -> Real | None:
 
 
 def _is_quantized_in_model(builder: Builder, tensor: str) -> bool:
-    """Return whether the model itself quantizes a tensor; otherwise its integers are sums."""
+    """Return whether the model itself quantizes a tensor, perhaps before it moves it; else its integers are sums."""
+    makers = {name: node for node in builder.nodes for name in node.outputs}
+    while tensor in makers and isinstance(makers[tensor].operator, Rearrange):
+        tensor = makers[tensor].inputs[0]
     return any(value.is_integers and value.tensor == tensor for value in builder.values.values())
 
 
