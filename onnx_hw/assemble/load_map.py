@@ -1,8 +1,9 @@
 """Map of the constants that are loaded into a circuit at run time: the place of every memory, and the bytes themselves.
 
-The memories lie one behind the other in a sequence of bytes, the largest first. A word of a memory takes the fewest
-bytes that are a power of two, and a memory takes as many words as its address has values; so every memory begins at a
-multiple of its size. Behind them all lies the digest of these bytes, with which the chip describes what it holds.
+Memories, and single numbers, lie one behind the other in a sequence of bytes, the largest first. A word of a memory
+takes the fewest bytes that are a power of two, and a memory takes as many words as its address has values; so every
+memory begins at a multiple of its size. Behind them all lies the digest of these bytes, with which the chip describes
+what it holds.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from onnx_hw_link.link import LOAD_UNIT, LOADED_DIGEST, MOST_PAYLOAD, LoadArea
 
 @dataclass(frozen=True, eq=False)
 class LoadedRegion:
-    """Region of one memory.
+    """Region of one memory, or of a single number.
 
     Attributes:
         core: module of the memory's core.
-        memory: name of the memory within the core.
+        memory: name of the memory, or of the number, within the core.
         base: address of its first byte.
         stride: bytes from a word to the next one.
         words: words, unsigned, as Python's integers.
@@ -95,6 +96,8 @@ def load_map(design: Design, modules: Mapping[str, str]) -> LoadMap:
     """
     found: list[tuple[str, str, tuple[int, ...], int]] = []
     for node in design.network.nodes:
+        for name, (number, dtype) in node.operator.loaded_numbers.items():
+            found.append((modules[node.name], name, (number & (1 << dtype.bits) - 1,), dtype.bits))
         if not node.operator.has_loaded_constants:
             continue
         for path, image in node.operator.memories(design.folding(node)).items():

@@ -151,8 +151,15 @@ def require_way_to_load(board: Board) -> None:
 
 
 def without_loaded_contents(rtlil: str) -> str:
-    """Return a netlist without the first contents of the memories that are loaded at run time."""
-    return _LOADED_CONTENTS.sub(r"\g<1>0", rtlil) if "\\loaded" in rtlil else rtlil
+    """Return a netlist without the first contents of memories, and the first numbers, that are loaded at run time."""
+    if "\\loaded" not in rtlil:
+        return rtlil
+    parts, end = [], 0
+    for register in _LOADED_NUMBER.finditer(rtlil):
+        begin, after = rtlil.rfind("\nmodule ", 0, register.start()), rtlil.find("\nend\n", register.end())
+        parts += [rtlil[end:begin], _FIRST_NUMBER.sub(r"\g<1>0", rtlil[begin:after])]
+        end = after
+    return _LOADED_CONTENTS.sub(r"\g<1>0", "".join([*parts, rtlil[end:]]))
 
 
 def shell_of(link: Link, board: LinkedBoard, clock_mhz: float) -> Netlist:
@@ -222,6 +229,12 @@ _LOADED_CONTENTS = re.compile(
     r"    connect \\ADDR .*\n    connect \\DATA \d+')[01]+"
 )
 """Contents of a memory of the names that ``LoadedMemory`` and ``ContentsLoader`` give theirs."""
+
+_LOADED_NUMBER = re.compile(r"^  wire width \d+ output \d+  \\loaded_number$", re.MULTILINE)
+"""Declaration of a number of the name that ``LoadedRegister`` gives its own, in its module."""
+
+_FIRST_NUMBER = re.compile(r"(  attribute \\init \d+')[01]+")
+"""First number of a register."""
 
 _PLACED = re.compile(r"^(?:LOCATE COMP|set_io|IO_LOC) ", re.MULTILINE)
 """A line that places a port, in every dialect."""

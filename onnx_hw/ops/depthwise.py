@@ -60,6 +60,7 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
     dilations: tuple[int, int] = (1, 1)
     pad_value: int = 0
     capacity: int | None = None
+    loads_pad: bool = False
     loaded: Int | None = None
 
     folding_type = DepthwiseFolding
@@ -204,6 +205,7 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
             pushes=steps == 1,
         )
         demand = sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0])
+        demand += self.loaded_pad_demand(folding, fetch.fetched * folding.out_pixels)
         demand += delayed(1, latency + latency - 2) + delayed(2, 1).copied(results)
         demand += decoded((0, 1) if steps > 1 else (0,), counted(steps)) + delayed(1, latency - 2)
         stored = weights if self.loaded is None else loaded_weights
@@ -253,8 +255,8 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
         return self.loaded is not None
 
     def loadable(self) -> Depthwise:
-        """Return the operator whose weights can be loaded at run time."""
-        return replace(self, loaded=loaded_type(self.weights))
+        """Return the operator whose weights and pad value can be loaded at run time."""
+        return replace(self.with_pad(loads=self.has_zero_pads), loaded=loaded_type(self.weights))
 
     def test_vectors(self, folding: DepthwiseFolding) -> TestVectors:
         height, width, _ = self.operand.shape

@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
-from onnx_hw.ops.demand.blocks import added, delayed, engine
+from onnx_hw.ops.demand.blocks import added, delayed, engine, loaded_number
 from onnx_hw.ops.demand.soft_multipliers import multiplier_for
 from onnx_hw.ops.demand.wide_product import (
     WIDEST_FACTOR,
@@ -45,11 +45,13 @@ class Multiply(Operator[MultiplyFolding]):
     Attributes:
         a, b: the operands.
         offsets: p and q; minus a zero point, for example.
+        loads_offsets: whether other offsets, which are minus integers of the operands, may be loaded at run time.
     """
 
     a: Tensor
     b: Tensor
     offsets: tuple[int, int] = (0, 0)
+    loads_offsets: bool = False
 
     inputs = ("a", "b")
     folding_type = MultiplyFolding
@@ -58,6 +60,9 @@ class Multiply(Operator[MultiplyFolding]):
     def __post_init__(self) -> None:
         if self.a.shape != self.b.shape:
             raise ValueError(f"the operands of a product must have one shape, not {self.a.shape} and {self.b.shape}")
+        for operand, offset in zip((self.a, self.b), self.offsets, strict=True):
+            if self.loads_offsets and not operand.dtype.min <= -offset <= operand.dtype.max:
+                raise ValueError(f"a loaded offset must be minus an integer of {operand.dtype!r}, not {offset}")
         widest = max(factor.bits for factor in self.factors())
         if widest > WIDEST_FACTOR:
             raise ValueError(f"a factor must have at most {WIDEST_FACTOR} bits, not {widest}")
@@ -66,6 +71,9 @@ class Multiply(Operator[MultiplyFolding]):
             raise ValueError(f"a product must have at most {WIDEST_PRODUCT} bits, not {result}")
 
     def _factor_ranges(self) -> list[tuple[int, int]]:
+        if self.loads_offsets:
+            types = self.a.dtype, self.b.dtype
+            return [(dtype.min - dtype.max, dtype.max - dtype.min) for dtype in types]
         operands = zip((self.a, self.b), self.offsets, strict=True)
         return [(operand.range[0] + offset, operand.range[1] + offset) for operand, offset in operands]
 
@@ -73,6 +81,30 @@ class Multiply(Operator[MultiplyFolding]):
         """Return the narrowest types of a + p and b + q."""
         a, b = self._factor_ranges()
         return Int.holding(*a), Int.holding(*b)
+
+    @property
+    def adds_offsets(self) -> bool:
+        """Whether sums of operands and offsets take a stage of their own."""
+        return self.loads_offsets or any(self.offsets)
+
+    @property
+    def loaded_numbers(self) -> Mapping[str, tuple[int, Int]]:
+        if not self.loads_offsets:
+            return {}
+        operands = zip("ab", self.offsets, (self.a, self.b), strict=True)
+        return {f"offset_{name}": (offset, Int(operand.dtype.bits + 1)) for name, offset, operand in operands}
+
+    @property
+    def loaded_fields(self) -> frozenset[str]:
+        return frozenset({"offsets"} if self.loads_offsets else ())
+
+    def loadable(self) -> Multiply:
+        """Return the operator whose offsets can be loaded at run time, where they are zero points."""
+        wide = max(self.a.dtype.bits, self.b.dtype.bits) + 1 > WIDEST_FACTOR
+        zeros = zip((self.a, self.b), self.offsets, strict=True)
+        if wide or not all(operand.dtype.min <= -offset <= operand.dtype.max for operand, offset in zeros):
+            return self
+        return replace(self, loads_offsets=True)
 
     def operands(self) -> tuple[Tensor, ...]:
         return (self.a, self.b)
@@ -105,7 +137,7 @@ class Multiply(Operator[MultiplyFolding]):
 
     def latency(self) -> int:
         """Return the latency: the sums, and the product."""
-        return any(self.offsets) + wide_product_latency(*(factor.bits for factor in self.factors()))
+        return self.adds_offsets + wide_product_latency(*(factor.bits for factor in self.factors()))
 
     def schedule(self, folding: MultiplyFolding) -> Schedule:
         beats = AffineSequence.every(self.input_orders(folding)[0].beats)
@@ -113,14 +145,15 @@ class Multiply(Operator[MultiplyFolding]):
 
     def demand(self, folding: MultiplyFolding) -> Demand:
         lane = self._lane(in_logic=folding.in_logic)
-        return engine((1,), inputs=2) + delayed(1, self.latency()) + folding.width * lane
+        numbers = sum((loaded_number(dtype.bits) for _, dtype in self.loaded_numbers.values()), Demand())
+        return engine((1,), inputs=2) + delayed(1, self.latency()) + folding.width * lane + numbers
 
     def _lane(self, *, in_logic: bool) -> Demand:
         """Return the demand of the offsets and of the product."""
         factors, demand = self.factors(), Demand()
         for factor, offset in zip(factors, self.offsets, strict=True):
-            if any(self.offsets):
-                demand += added(factor.bits) if offset else delayed(factor.bits, 1)
+            if self.adds_offsets:
+                demand += added(factor.bits) if offset or self.loads_offsets else delayed(factor.bits, 1)
         return demand + wide_product_demand(*factors, self.results()[0].dtype.bits, in_logic=in_logic)
 
     def test_vectors(self, folding: MultiplyFolding) -> TestVectors:
@@ -137,6 +170,7 @@ class Multiply(Operator[MultiplyFolding]):
             ((p.bits, p.signed), (q.bits, q.signed)),
             (result.bits, result.signed),
             offsets=self.offsets,
+            loads_offsets=self.loads_offsets,
             lanes=folding.width,
             in_logic=folding.in_logic,
             depth=depths["o"],
@@ -144,4 +178,4 @@ class Multiply(Operator[MultiplyFolding]):
 
     def __repr__(self) -> str:
         a, b = (f"({name} {offset:+})" if offset else name for name, offset in zip("ab", self.offsets, strict=True))
-        return f"Multiply {a}·{b}".replace("-", "−") if any(self.offsets) else "Multiply"
+        return f"Multiply {a}·{b}".replace("-", "−") if self.adds_offsets else "Multiply"

@@ -275,8 +275,18 @@ class Operator(ABC, Generic[F]):
 
     @property
     def has_loaded_constants(self) -> bool:
-        """Whether constants can be loaded into its circuit at run time."""
+        """Whether memories of constants can be loaded into its circuit at run time."""
         return False
+
+    @property
+    def loaded_numbers(self) -> Mapping[str, tuple[int, Int]]:
+        """Single numbers that can be loaded into its circuit at run time, and their types, by their names in it."""
+        return {}
+
+    @property
+    def loaded_fields(self) -> frozenset[str]:
+        """Names of the fields whose numbers are loaded, or have no effect."""
+        return frozenset()
 
     @property
     def macs(self) -> int:

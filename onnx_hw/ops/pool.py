@@ -43,6 +43,7 @@ class Pool(SlidingOperator[SlidingFolding]):
     pad_value: int = 0
     dilations: tuple[int, int] = (1, 1)
     capacity: int | None = None
+    loads_pad: bool = False
 
     folding_type = SlidingFolding
     LATENCY = 7
@@ -97,11 +98,16 @@ class Pool(SlidingOperator[SlidingFolding]):
             pushes=taps == 1,
         )
         demand = sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0])
+        demand += self.loaded_pad_demand(folding, lanes)
         demand += delayed(1, 2 * self.LATENCY - 2) + delayed(2, 1).copied(lanes)
         demand += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
         if self.kind != "sum":
             return demand + lanes * maximum(bits)
         return demand + lanes * accumulator(self.results()[0].dtype.bits)
+
+    def loadable(self) -> Pool:
+        """Return the operator whose pad value can be loaded at run time, if it is that of a zero point."""
+        return self.with_pad(loads=self.kind == "sum" and self.has_zero_pads)
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.pool import Pool as Circuit

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
+from onnx_hw.ops.demand.blocks import loaded_number
 from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw_boards.demand import Demand, LogicFunction
 
 if TYPE_CHECKING:
     from onnx_hw_rtl.cores.window_geometry import WindowGeometry
@@ -26,6 +31,7 @@ class SlidingOperator(Operator[S]):
         pads: (top, left, bottom, right).
         pad_value: what lies outside the image.
         capacity: beats of the line buffer; None for those that full rate needs.
+        loads_pad: whether another pad value may be loaded into the circuit at run time.
     """
 
     operand: Tensor
@@ -34,6 +40,7 @@ class SlidingOperator(Operator[S]):
     dilations: tuple[int, int]
     pad_value: int
     capacity: int | None
+    loads_pad: bool
     LATENCY: ClassVar[int]
 
     if TYPE_CHECKING:  # a field of some operators, computed by others
@@ -45,6 +52,9 @@ class SlidingOperator(Operator[S]):
         self.sliding.check()
         if self.capacity is not None and self.capacity < 1:
             raise ValueError(f"a line buffer must hold at least one beat, not {self.capacity}")
+        dtype = self.operand.dtype
+        if self.loads_pad and not dtype.min <= self.pad_value <= dtype.max:
+            raise ValueError(f"a loaded pad value must be {dtype!r}, not {self.pad_value}")
 
     @property
     def sliding(self) -> Sliding:
@@ -61,7 +71,33 @@ class SlidingOperator(Operator[S]):
     def padded_range(self) -> tuple[int, int]:
         """Least and greatest element under a window."""
         low, high = self.operand.range
+        if self.loads_pad:
+            return self.operand.dtype.min, self.operand.dtype.max
         return (min(low, self.pad_value), max(high, self.pad_value)) if any(self.pads) else (low, high)
+
+    @property
+    def has_zero_pads(self) -> bool:
+        """Whether there are pads, of an integer that the type of the image holds."""
+        dtype = self.operand.dtype
+        return any(self.pads) and dtype.min <= self.pad_value <= dtype.max
+
+    def with_pad(self, *, loads: bool) -> Self:
+        """Return the operator with a pad value that is loaded, or not; without pads its circuit depends on none."""
+        pad_value = self.pad_value if any(self.pads) else 0
+        return replace(self, loads_pad=loads, pad_value=pad_value)  # type: ignore[type-var]
+
+    @property
+    def loaded_numbers(self) -> Mapping[str, tuple[int, Int]]:
+        return {"pad_value": (self.pad_value, self.operand.dtype)} if self.loads_pad else {}
+
+    @property
+    def loaded_fields(self) -> frozenset[str]:
+        return frozenset({"pad_value"} if self.loads_pad or not any(self.pads) else ())
+
+    def loaded_pad_demand(self, folding: S, elements: int) -> Demand:
+        """Return the demand of a loaded pad value, which takes the place of elements side by side."""
+        bits = self.operand.dtype.bits
+        return loaded_number(bits) + elements * Demand.of(LogicFunction(3, bits)) if self.loads_pad else Demand()
 
     def steps(self, folding: S) -> int:
         """Return the cycles that the reader spends on each output beat: one for each tap."""

@@ -32,6 +32,7 @@ class Window(SlidingOperator[SlidingFolding]):
     dilations: tuple[int, int] = (1, 1)
     pad_value: int = 0
     capacity: int | None = None
+    loads_pad: bool = False
 
     folding_type = SlidingFolding
     LATENCY = 6
@@ -90,7 +91,13 @@ class Window(SlidingOperator[SlidingFolding]):
             turns=1,
             pushes=True,
         )
-        return sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0]) + delayed(1, self.LATENCY)
+        demand = sliding_demand(fetch, self.grouped(folding), self.input_orders(folding)[0])
+        pad = self.loaded_pad_demand(folding, self.output_orders(folding)[0].width)
+        return demand + delayed(1, self.LATENCY) + pad
+
+    def loadable(self) -> Window:
+        """Return the operator whose pad value can be loaded at run time, if it has one."""
+        return self.with_pad(loads=self.has_zero_pads)
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.window import Window as Circuit

@@ -208,6 +208,11 @@ def loaded_memory(width: int, words: int) -> Demand:
     return Demand.of(*memories_of, Register(width), LogicFunction(12), Register(1))
 
 
+def loaded_number(bits: int) -> Demand:
+    """Return the demand of a single number that is loaded."""
+    return Demand.of(LogicFunction(20), Register(1), Register(bits))
+
+
 def loaded_weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
     """Return the demand of loaded weights' words, read one after the other, and of a register behind them."""
     per_memory = max(1, LOADED_BITS // weight_bits)

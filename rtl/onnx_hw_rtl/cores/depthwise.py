@@ -101,6 +101,7 @@ class Depthwise(Core):
             uncut=self.fetched,
             capacity=self.capacity,
             pad_value=self.pad_value,
+            constants=self.constants,
             inner={"chunk": self.chunks, "step": self.steps},
             places=self._places,
             pushes_at=lambda turn: turn["step"] == self.steps - 1,

@@ -23,6 +23,7 @@ class Multiply(Core):
         factors: (bits, signed) that hold a + p and b + q; at most 36 bits.
         result: (bits, signed) of the product, wide enough for every pair.
         offsets: p and q.
+        loads_offsets: whether other offsets, of a bit more than the operands, can be loaded.
         lanes: elements per beat.
         depth: FIFO depth of the output.
         in_logic: whether products are made of look-up tables.
@@ -39,11 +40,13 @@ class Multiply(Core):
         result: tuple[int, bool],
         *,
         offsets: tuple[int, int] = (0, 0),
+        loads_offsets: bool = False,
         lanes: int,
         depth: int,
         in_logic: bool = False,
     ) -> None:
         self.factors, self.offsets = [Shape(*factor) for factor in factors], offsets
+        self.loads_offsets, self.offset_bits = loads_offsets, (a[0] + 1, b[0] + 1)
         (a_bits, a_signed), (b_bits, b_signed) = factors
         latency = WideMultiplier.latency(a_bits, b_bits)
 
@@ -52,7 +55,7 @@ class Multiply(Core):
                 return SoftMultiplier(a_bits, b_bits, a_signed=a_signed, b_signed=b_signed, latency=latency)
             return WideMultiplier(a_bits, b_bits, a_signed=a_signed, b_signed=b_signed)
 
-        self.lanes, self.sums = [lane() for _ in range(lanes)], int(any(offsets))
+        self.lanes, self.sums = [lane() for _ in range(lanes)], int(loads_offsets or any(offsets))
         self.LATENCY = self.sums + latency
         super().__init__(
             {"a": beat(lanes, *a), "b": beat(lanes, *b)}, {"o": (beat(lanes, *result), depth)}, ("multiply",)
@@ -68,19 +71,25 @@ class Multiply(Core):
             pops=[(self.a, lambda turn: 1), (self.b, lambda turn: 1)],
             pushes=[(outbox, lambda turn: 1)],
         )
+        offsets: list[Value | int] = list(self.offsets)
+        if self.loads_offsets:
+            offsets = [
+                self.constants.number(m, f"offset_{name}", Shape(bits, True), offset)
+                for name, bits, offset in zip("ab", self.offset_bits, self.offsets, strict=True)
+            ]
         for lane, multiplier in enumerate(self.lanes):
             m.submodules[f"lane{lane}"] = multiplier
-            a, b = (self._factor(m, k, lane) for k in range(2))
+            a, b = (self._factor(m, k, lane, offsets[k]) for k in range(2))
             m.d.comb += [multiplier.a.eq(a), multiplier.b.eq(b), outbox.data[lane].eq(multiplier.p)]
         self.arrives(m, "o", self.LATENCY)
         self.report(m, engine)
         return m
 
-    def _factor(self, m: Module, k: int, lane: int) -> Value:
+    def _factor(self, m: Module, k: int, lane: int, offset: Value | int) -> Value:
         """Add an operand and its offset. The result comes one cycle later if any operand has an offset."""
         operand: Value = (self.a, self.b)[k].payload[lane]
         if not self.sums:
             return operand
         total = Signal(self.factors[k], name=f"{'ab'[k]}{lane}", reset_less=True)
-        m.d.sync += total.eq(operand + self.offsets[k])
+        m.d.sync += total.eq(operand + offset)
         return total

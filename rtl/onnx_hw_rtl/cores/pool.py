@@ -70,6 +70,7 @@ class Pool(Core):
             uncut=self.out_lanes,
             capacity=self.capacity,
             pad_value=self.pad_value,
+            constants=self.constants,
             inner={"chunk": groups_of(self.geometry.shape[2], self.out_lanes), "tap": taps},
             places=self._places,
             pushes_at=lambda turn: turn["tap"] == taps - 1,

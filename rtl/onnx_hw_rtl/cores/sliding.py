@@ -17,11 +17,12 @@ from itertools import product
 from math import gcd
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetSignal, Signal, Value
+from amaranth.hdl import Array, Cat, Module, Mux, ResetSignal, Shape, Signal, Value
 from amaranth.lib import memory
 from amaranth.utils import bits_for
 
 from onnx_hw_rtl.cores.window_geometry import PixelGroups, Place
+from onnx_hw_rtl.parts.constant_memory import FixedConstants
 from onnx_hw_rtl.parts.fanout import copies, memory_parts, memory_reach, spread
 from onnx_hw_rtl.parts.table import Table
 from onnx_hw_rtl.streams.engine import Engine, Turn, choose, delayed, pick
@@ -36,6 +37,8 @@ class SlidingBuffer:
     Args:
         pixels: image, kernel, and how many pixels and windows come side by side.
         out_lanes: elements that are fetched for each of the windows side by side.
+        pad_value: number outside the image, which may be loaded.
+        constants: source of that number.
         uncut: number of them, beginning with the first, that are neighbours wherever they lie; the next ones are, too.
         places: for each turn of the inner loops (outermost first), the places of the lanes of that beat; unused lanes
             at the end of a ragged beat are missing.
@@ -65,13 +68,15 @@ class SlidingBuffer:
         uncut: int,
         capacity: int,
         pad_value: int,
+        constants: FixedConstants,
         inner: Mapping[str, int],
         places: Callable[[Mapping[str, int]], Sequence[Place]],
         pushes_at: Callable[[Turn], Any],
     ) -> None:
         self.geometry = geometry = pixels.wide
         self.m, self.reach, self.inner, self.places = m, pixels.reach, dict(inner), places
-        self.bits, self.pad_value = bits, pad_value
+        self.bits = bits
+        self.pad = constants.number(m, "pad_value", Shape(bits), pad_value & ((1 << bits) - 1))
         self.in_lanes, self.out_lanes = pixels.in_pixels * pixels.in_lanes, pixels.out_pixels * out_lanes
         self.group = gcd(pixels.geometry.shape[2], pixels.in_lanes, uncut)
         self.per_pixel = groups_of(geometry.shape[2], self.in_lanes)
@@ -246,7 +251,7 @@ class SlidingBuffer:
         """Return the lanes of one group: the slice of a word, or padding."""
         m, size = self.m, self.group * self.bits
         slices = [word[k : k + size] for k in range(0, len(word), size)]
-        padding = Const(self.pad_value & ((1 << self.bits) - 1), self.bits).replicate(self.group)
+        padding = self.pad.replicate(self.group)
         value = Signal(size, name=f"group{first_lane}", reset_less=True)
         control = Cat(delayed(m, inside, 1, "inside"), chosen if len(slices) > 1 else [])
         for bits, its_own in spread(m, control, size, f"choice{first_lane}"):

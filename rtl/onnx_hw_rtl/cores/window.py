@@ -60,6 +60,7 @@ class Window(Core):
             uncut=self.out_lanes,
             capacity=self.capacity,
             pad_value=self.pad_value,
+            constants=self.constants,
             inner={"beat": groups_of(elements, self.out_lanes)},
             places=self._places,
             pushes_at=lambda turn: 1,

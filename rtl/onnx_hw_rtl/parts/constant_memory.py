@@ -1,4 +1,4 @@
-"""Memories of a core's constants: read-only ones, or ones whose words are loaded at run time.
+"""Memories of a core's constants, and single numbers: read-only ones, or ones that are loaded at run time.
 
 The bytes of a loaded word come on one bus for all memories of a chip, the lowest byte first, each with its address. A
 word of n bytes begins at a multiple of its *stride*, the power of two from n on, and is written with its last byte, the
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Const, Module, Shape, Signal, Value
 from amaranth.lib import memory
 from amaranth.lib.wiring import Component, In, Out
 
@@ -28,10 +28,10 @@ nextpnr's own conversion of PDPW16KD (``ecp5/pack.cc``). At 18 bits both agree."
 
 @dataclass(frozen=True)
 class LoadPlace:
-    """Place of a memory among the bytes that are loaded.
+    """Place of a memory, or of a number, among the bytes that are loaded.
 
     Attributes:
-        base: address of the first byte, a multiple of the size of the memory's region.
+        base: address of the first byte, a multiple of the size of the region.
         stride: bytes from a word to the next one, a power of two.
     """
 
@@ -103,6 +103,36 @@ class LoadedMemory(Component):
         return m
 
 
+class LoadedRegister(Component):
+    """Number that can be written from a bus: what a core has once, such as a zero point.
+
+    Args:
+        width: bits of the number.
+        value: the number after the chip's configuration; a reset does not bring it back.
+        bus, place: where other numbers come from.
+
+    Ports:
+        data: the number, unsigned.
+    """
+
+    def __init__(self, width: int, value: int, bus: LoadBus, place: LoadPlace) -> None:
+        if not 1 <= width <= 8 * place.stride:
+            raise ValueError(f"a number must have 1 .. {8 * place.stride} bits, not {width}")
+        self.width, self.value, self.bus, self.place = width, value & (1 << width) - 1, bus, place
+        super().__init__({"data": Out(width)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bus, (base, stride) = self.bus, (self.place.base, self.place.stride)
+        write, first = Signal(), len(bus.word) - 8 * stride
+        number = Signal(self.width, name="loaded_number", init=self.value, reset_less=True)
+        m.d.sync += write.eq(bus.write & (bus.address == Const(base + stride - 1, len(bus.address))))
+        with m.If(write):
+            m.d.sync += number.eq(bus.word[first : first + self.width])
+        m.d.comb += self.data.eq(number)
+        return m
+
+
 class FixedConstants:
     """Constants of a core in read-only memories."""
 
@@ -114,6 +144,10 @@ class FixedConstants:
         """Add a memory to a module as the submodule of a name, and return it."""
         m.submodules[name] = rom = Rom(width, words, in_logic=in_logic)
         return rom
+
+    def number(self, m: Module, name: str, shape: Shape, value: int) -> Value:
+        """Return a number of the core, which is a constant where none of its name is loaded."""
+        return Const(value, shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,3 +170,10 @@ class LoadedConstants(FixedConstants):
         """Add a memory to a module as the submodule of a name, and return it; ``in_logic`` has no meaning."""
         m.submodules[name] = stored = LoadedMemory(width, words, self.bus, self.places[name])
         return stored
+
+    def number(self, m: Module, name: str, shape: Shape, value: int) -> Value:
+        """Return a number of the core; add the register that holds it to a module, where it is loaded."""
+        if name not in self.places:
+            return super().number(m, name, shape, value)
+        m.submodules[name] = register = LoadedRegister(shape.width, value, self.bus, self.places[name])
+        return register.data.as_signed() if shape.signed else register.data
