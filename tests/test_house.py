@@ -421,7 +421,7 @@ def test_files_are_named_for_what_they_hold():
     assert not [path for path in sources() if path.stem in empty_words]
 
 
-PAIRS = {"DigitTable", "MultiplyAddShift", "TableRequantizer", "ThresholdRequantizer"}
+PAIRS = {"DigitTable", "MultiplyAddShift", "RoundingShift", "TableRequantizer", "ThresholdRequantizer"}
 """Classes of exact arithmetic whose circuit has their name, as an operator's has."""
 
 

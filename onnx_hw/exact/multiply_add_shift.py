@@ -26,6 +26,7 @@ import numpy as np
 
 from onnx_hw.exact.convex_hull import corners
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.loadable_line import LoadableLine, digits_of, greatest_multiplier
 from onnx_hw.exact.step_function import Steps
 
 WIDEST_MULTIPLIER = 36
@@ -34,53 +35,11 @@ WIDEST_MULTIPLIER = 36
 WIDEST_FOR_WIDE_RESULTS = 48
 """Greatest width on a second try, for results of more than 8 bits: 65,535 steps that share one line take wider ones."""
 
-STEEPEST_LINE_ROOM = 3
-"""Bits by which loaded addends are narrower than the product of the widest x and the widest multiplier."""
-
 _INT64_SAFE = 60
 """Bound of every product of the search: below 2^60 it, and twice its sum, stays within int64."""
 
 TieBit = Callable[[int], int | None]
 """Bit e of the tie correction for a shift S; None without correction."""
-
-
-@dataclass(frozen=True)
-class LoadableLine:
-    """Form of a requantizer whose multipliers and addends are loaded at run time: their widths, and all that is fixed.
-
-    Attributes:
-        channels: number of multipliers and of addends.
-        clamp: the type to which x saturates.
-        digits: number of digits of a multiplier.
-        addend: the type of an addend.
-        zeros: number of bits at the bottom of every addend that are 0.
-        shift: S.
-        low, high: the result is clamped to this range.
-    """
-
-    channels: int
-    clamp: Int
-    digits: int
-    addend: Int
-    zeros: int
-    shift: int
-    low: int
-    high: int
-
-    @classmethod
-    def over(cls, exact: Steps, operand: Int, shift: int, widest: int, zeros: int) -> LoadableLine:
-        """Return the form for functions with the channels and results of ``exact``, of any argument of a type.
-
-        Args:
-            operand: the type of x.
-            shift: S.
-            widest: greatest multiplier that the form must admit.
-            zeros: number of zeros at the bottom of addends.
-        """
-        digits = digits_of(widest)
-        # an addend is about as great as the product where the result is 0; steep lines are 0 far within the range
-        addend = Int(operand.bits + _greatest_number(digits).bit_length() - STEEPEST_LINE_ROOM)
-        return cls(exact.channels, operand, digits, addend, zeros, shift, exact.low, exact.high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +75,7 @@ class MultiplyAddShift:
     def multiplier_type(self) -> Int:
         """Type that holds every multiplier."""
         if self.form is not None:
-            return Int.holding(0, _greatest_number(self.form.digits))
+            return Int.holding(0, greatest_multiplier(self.form.digits))
         return Int.holding(0, int(self.multipliers.max()))
 
     @cached_property
@@ -180,19 +139,6 @@ class MultiplyAddShift:
         return np.clip(t >> self.shift, self.low, self.high).astype(np.int64)
 
 
-def digits_of(multiplier: int) -> int:
-    """Return the digits in base 4, each −1, 0, 1 or 2; at least one."""
-    count = 1
-    while multiplier > _greatest_number(count):
-        count += 1
-    return count
-
-
-def _greatest_number(digits: int) -> int:
-    """Return the greatest number with this number of digits: all are 2."""
-    return 2 * (4**digits - 1) // 3
-
-
 def find(exact: Steps, clamp: Int | None = None) -> MultiplyAddShift | None:
     """Find the circuit with the least shift, hence the narrowest multipliers.
 
@@ -231,11 +177,9 @@ def _find_within(exact: Steps, widest: int, clamp: Int) -> MultiplyAddShift | No
 
 def find_in_form(exact: Steps, form: LoadableLine) -> MultiplyAddShift | None:
     """Find constants of a form for which its circuit computes a function; None where there are none."""
-    if (exact.channels, exact.low, exact.high) != (form.channels, form.low, form.high):
+    if not form.admits(exact):
         return None
-    if not form.clamp.min <= exact.first <= exact.last <= form.clamp.max:
-        return None
-    constraints = _Constraints.of(exact, _greatest_number(form.digits).bit_length(), form.clamp)
+    constraints = _Constraints.of(exact, greatest_multiplier(form.digits).bit_length(), form.clamp)
     try:
         least = constraints.least_multipliers(form.shift, None)
     except _TooWide:
@@ -245,7 +189,7 @@ def find_in_form(exact: Steps, form: LoadableLine) -> MultiplyAddShift | None:
     multipliers = constraints.roomiest_multipliers(least, form.shift, None)
     addends = constraints.addends(multipliers, form.shift, None, form.addend)
     fits = [
-        m <= _greatest_number(form.digits) and c is not None and c % (1 << form.zeros) == 0
+        m <= greatest_multiplier(form.digits) and c is not None and c % (1 << form.zeros) == 0
         for m, c in zip(multipliers.tolist(), addends.tolist(), strict=True)
     ]
     if not all(fits):
@@ -255,8 +199,8 @@ def find_in_form(exact: Steps, form: LoadableLine) -> MultiplyAddShift | None:
         multipliers.astype(object),
         addends,
         form.shift,
-        form.low,
-        form.high,
+        exact.low,
+        exact.high,
         tie_parity=exact.parity,
         form=form,
     )
@@ -398,7 +342,7 @@ class _Constraints:
         """
         channels = np.arange(len(least))
         widest = int(least.max())
-        highest = min((1 << widest.bit_length()) - 1, _greatest_number(digits_of(widest)))
+        highest = min((1 << widest.bit_length()) - 1, greatest_multiplier(digits_of(widest)))
         low, high = least.copy(), np.where(self.reached.any(axis=1) & self.missed.any(axis=1), highest, least)
         while (high - low > 1).any():
             middle = (low + high) // 2

@@ -9,21 +9,30 @@ from fractions import Fraction
 from onnx_hw.exact import lookup_requantizers, multiply_add_shift
 from onnx_hw.exact.digit_table import DigitTable
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.loadable_line import STEEPEST_LINE_ROOM, LoadableLine
 from onnx_hw.exact.lookup_requantizers import LoadableTable, TableRequantizer, ThresholdRequantizer
-from onnx_hw.exact.multiply_add_shift import STEEPEST_LINE_ROOM, LoadableLine, MultiplyAddShift
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
+from onnx_hw.exact.rounding_shift import LoadableBounds, RoundingShift, shift_in_form
 from onnx_hw.exact.step_function import Steps
 
-Requantizer = MultiplyAddShift | DigitTable | TableRequantizer | ThresholdRequantizer
-LoadableForm = LoadableLine | LoadableTable
+Requantizer = MultiplyAddShift | DigitTable | TableRequantizer | ThresholdRequantizer | RoundingShift
+LoadableForm = LoadableLine | LoadableTable | LoadableBounds
 """Form of a requantizer whose constants are loaded at run time."""
 
 WIDEST_LOADABLE_TABLE = 8
-"""Greatest width, in bits, of arguments whose function is loaded as a table."""
+"""Greatest width, in bits, of arguments of which a line is loaded as a table."""
 
-FINER_SLOPES, STEEPER_SLOPES = 8, 2
+WIDEST_LOADABLE_FUNCTION = 10
+"""Greatest width, in bits, of arguments of which any function is loaded as a table: as many as a block RAM has words.
+"""
+
+FINER_SLOPES, STEEPER_SLOPES = 8, 3
 """Bits by which loaded slopes may need to be finer, or be steeper, than those of the first constants. A slope needs
 bits to keep clear of the ties of all its steps: of random slopes, one in some hundreds needs eight more than another.
 """
+
+GREATER_ADDENDS = 2
+"""Bits by which loaded addends may be greater than the first ones, at least."""
 
 FINER_SHORT_SLOPES, SHORT_SLOPE_BITS = 4, 16
 """Bits by which loaded slopes may be finer where those of the first constants are m/2^S, m having this many bits."""
@@ -69,22 +78,36 @@ ROOM_OF_ADDENDS = 18
 """Bits of loaded addends, at least, below the lowest bit of a result."""
 
 
-def loadable_form(exact: Steps, operand: Int, result: Int, slopes: Sequence[Fraction] = ()) -> LoadableForm | None:
+def loadable_form(
+    exact: Steps, operand: Int, result: Int, slopes: Sequence[Fraction] = (), *, bounded: bool = False
+) -> LoadableForm | None:
     """Return a form for functions like this one, and for this one; None where no multiplication computes it.
 
     Args:
         operand, result: the types of arguments and results.
         slopes: slopes of the function, where they are known.
+        bounded: whether functions like this one may have bounds of their own, even where this one has none.
     """
     if operand.bits <= WIDEST_LOADABLE_TABLE:
         return LoadableTable(exact.channels, operand, result)
-    whole = exact.onto(result.min, result.max)  # without bounds of its own, where it needs none
-    forms = (_line_form(function, operand, slopes) for function in dict.fromkeys((whole, exact)))
-    return next((form for form in forms if form is not None), None)
+    if not bounded:  # without bounds of its own, where it needs none
+        form = _line_form(exact.onto(result.min, result.max), operand, slopes)
+        if form is not None:
+            return form
+    line = _line_form(exact if exact.low < exact.high else exact.onto(result.min, result.max), operand, slopes, result)
+    if line is None and operand.bits <= WIDEST_LOADABLE_FUNCTION:
+        return LoadableTable(exact.channels, operand, result)
+    return line
 
 
-def _line_form(exact: Steps, operand: Int, slopes: Sequence[Fraction]) -> LoadableLine | None:
-    """Return the form of a multiplication for functions like this one; arguments as for ``loadable_form``."""
+def _line_form(
+    exact: Steps, operand: Int, slopes: Sequence[Fraction], loaded: Int | None = None
+) -> LoadableLine | None:
+    """Return the form of a multiplication for functions like this one; arguments as for ``loadable_form``.
+
+    Args:
+        loaded: the type of bounds, where they are loaded.
+    """
     if slopes and all(map(_is_short, slopes)):
         shift = max(slope.denominator for slope in slopes).bit_length() + FINER_SHORT_SLOPES
         widest, zeros = int(max(slopes) * (1 << shift + STEEPER_SLOPES)), 0
@@ -95,10 +118,13 @@ def _line_form(exact: Steps, operand: Int, slopes: Sequence[Fraction]) -> Loadab
         shift = circuit.shift + FINER_SLOPES
         widest = int(circuit.multipliers.max()) << FINER_SLOPES + STEEPER_SLOPES
         zeros = max(0, min(circuit.addend_type.bits - circuit.addend_bits, shift - ROOM_OF_ADDENDS)) // 2
-    narrow = LoadableLine.over(exact, operand, shift, widest, zeros)
+    narrow = LoadableLine.over(exact, operand, shift, widest, zeros, loaded)
     wide = replace(narrow, zeros=0, addend=Int(narrow.addend.bits + STEEPEST_LINE_ROOM))
-    fitting = (form for form in (narrow, wide) if multiply_add_shift.find_in_form(exact, form) is not None)
-    return next(fitting, None)
+    for form, reserve in ((narrow, GREATER_ADDENDS), (wide, 0)):
+        found = multiply_add_shift.find_in_form(exact, form)
+        if found is not None and all(abs(int(c)) >> form.addend.bits - 1 - reserve == 0 for c in found.addends):
+            return form
+    return None
 
 
 def _is_short(slope: Fraction) -> bool:
@@ -111,11 +137,13 @@ def in_form(exact: Steps, form: LoadableForm) -> Requantizer | None:
     """Return the circuit of a form that is proven to compute a function; None where none of this form does."""
     match form:
         case LoadableLine():
-            if form.low <= exact.low and exact.high <= form.high:
+            if form.low <= exact.low and exact.high <= form.high and (not form.loads_bounds or exact.low == exact.high):
                 exact = exact.onto(form.low, form.high)
             circuit: Requantizer | None = multiply_add_shift.find_in_form(exact, form)
         case LoadableTable():
             circuit = lookup_requantizers.table_in_form(exact, form)
+        case LoadableBounds():
+            circuit = shift_in_form(exact, form)
     if circuit is not None:
         prove(circuit, exact)
     return circuit
@@ -180,6 +208,8 @@ def costs(circuit: Requantizer, channels: int, steps: int = 1) -> LaneCost:
             return LaneCost(bits + circuit.sum_type.bits + 20, circuit.blocks(rows))
         case TableRequantizer():
             return _memory(rows << bits, circuit.entry_type.bits) + LaneCost(3 * bits)
+        case RoundingShift():
+            return LaneCost(2 * bits - circuit.shift)
         case ThresholdRequantizer():
             # every comparison has a memory of its own, twice as deep as the one before
             memories = (_memory(rows << step, bits) for step in range(circuit.depth))

@@ -20,8 +20,9 @@ import numpy as np
 from onnx_hw.exact.digit_table import DIGIT_BITS, DigitTable, digit_table
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import LoadableTable, TableRequantizer, ThresholdRequantizer
-from onnx_hw.exact.multiply_add_shift import LoadableLine, MultiplyAddShift, find
+from onnx_hw.exact.loadable_line import LoadableLine
+from onnx_hw.exact.lookup_requantizers import LoadableTable
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
 from onnx_hw.exact.requantization import (
     LaneCost,
     LoadableForm,
@@ -33,13 +34,14 @@ from onnx_hw.exact.requantization import (
     prove,
     weight_in_luts,
 )
+from onnx_hw.exact.rounding_shift import LoadableBounds, steps_of_shift
 from onnx_hw.exact.step_function import Steps, steps
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.requantize import requantize_demand
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Component, Operator, even_cuts, narrow_cuts, uneven_tiles
 from onnx_hw.ops.permutation import Permutation
-from onnx_hw.ops.requantizer_circuit import circuit_arithmetic
+from onnx_hw.ops.requantizer_circuit import circuit_arithmetic, latency_of, loaded_numbers
 from onnx_hw.ops.rom_contents import RomImage, requantizer_memories
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order, channel_words, channels_of
@@ -130,6 +132,10 @@ class Monotone(Operator[RequantizeFolding]):
     def has_loaded_constants(self) -> bool:
         return self.form is not None
 
+    @property
+    def loaded_numbers(self) -> Mapping[str, tuple[int, Int]]:
+        return {} if self.form is None else loaded_numbers(self.circuit, self.result_type)
+
     @cached_property
     def circuit(self) -> Requantizer:
         """The arithmetic in hardware when every cycle takes a beat; proven equal to ``exact``.
@@ -207,7 +213,7 @@ class Monotone(Operator[RequantizeFolding]):
 
     def results(self) -> tuple[Tensor, ...]:
         match self.form:
-            case LoadableLine(low=low, high=high):
+            case LoadableLine(low=low, high=high) | LoadableBounds(low=low, high=high):
                 ends = low, high
             case LoadableTable(entry=entry):
                 ends = entry.min, entry.max
@@ -246,16 +252,7 @@ class Monotone(Operator[RequantizeFolding]):
 
     def latency(self, folding: RequantizeFolding) -> int:
         """Return the pipeline stages of the arithmetic, behind the last step."""
-        match self.circuit_of(folding):
-            case MultiplyAddShift() as circuit:
-                levels = (circuit.rows(folding.steps) - 1).bit_length()
-                return 6 + levels + (folding.steps > 1) + (circuit.tie_bit is not None)
-            case DigitTable():
-                return 2
-            case TableRequantizer():
-                return 5
-            case ThresholdRequantizer() as circuit:
-                return 3 + 3 * circuit.depth
+        return latency_of(self.circuit_of(folding), folding.steps)
 
     def schedule(self, folding: RequantizeFolding) -> Schedule:
         beats, steps = self.input_orders(folding)[0].beats, folding.steps
@@ -286,7 +283,7 @@ class Monotone(Operator[RequantizeFolding]):
         from onnx_hw_rtl.cores import requantize as rtl
 
         return rtl.Requantize(
-            circuit_arithmetic(self.circuit_of(folding), folding.steps),
+            circuit_arithmetic(self.circuit_of(folding), self.result_type, folding.steps),
             words=channels_of(self.weight_words(folding)),
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,
@@ -319,6 +316,7 @@ class Requantize(Monotone):
         slope, offset: exact rationals, one or one per channel; slopes are not negative.
         grid: of the result; its steps and zero points are one, or one per channel.
         form: widths of the circuit's constants where they are loaded at run time; None where they are fixed.
+        bounded: whether results with other weights may have bounds within the range of the grid's type.
     """
 
     operand: Tensor
@@ -326,6 +324,7 @@ class Requantize(Monotone):
     offset: tuple[Fraction, ...] = field(repr=False)
     grid: Grid
     form: LoadableForm | None = None
+    bounded: bool = False
 
     def __post_init__(self) -> None:
         for name, count in (("slope", len(self.slope)), ("offset", len(self.offset)), ("grid", self.grid.channels)):
@@ -367,7 +366,7 @@ class Requantize(Monotone):
     def loadable(self, *, per_channel: bool) -> Self | None:
         whole = self.with_channels() if per_channel else self
         slopes = [slope / step for slope, _, step, _ in whole._lines] if per_channel else []
-        form = loadable_form(whole.exact, self.operand.dtype, self.result_type, slopes)
+        form = loadable_form(whole.exact, self.operand.dtype, self.result_type, slopes, bounded=self.bounded)
         return None if form is None else replace(whole, form=form)
 
     @property
@@ -401,6 +400,13 @@ class Staircase(Monotone):
     @property
     def exact(self) -> Steps:
         return self.function
+
+    def function_over(self, first: int, last: int) -> Steps:
+        """Return the function for more arguments; those of a loaded shift are shifted like all others."""
+        if isinstance(self.form, LoadableBounds):
+            bounds = self.function.low, self.function.high
+            return steps_of_shift(self.form.shift, self.function.parity, bounds, (first, last))
+        return self.function.over(first, last)
 
     def with_channels(self) -> Self:
         if self.function.channels > 1:

@@ -15,6 +15,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import Requantizer
+from onnx_hw.exact.rounding_shift import RoundingShift
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,8 @@ def requantizer_memories(circuit: Requantizer, channels: np.ndarray, pixels: int
                     low, high = circuit.form.entry.min, circuit.form.entry.max
                 words, bits = entries.reshape(-1, 1), Int.holding(min(low, -1), high).bits
                 images[f"lane{lane}_table"] = RomImage(words, bits, True, "entry of a table", loaded=loaded)
+            case RoundingShift():
+                pass  # it has single numbers only
             case ThresholdRequantizer():
                 rows, clamp = _rows(circuit.thresholds, column), circuit.clamp
                 for step in range(circuit.depth):

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.loadable_line import LoadableLine, digits_of
 from onnx_hw.exact.lookup_requantizers import LoadableTable
-from onnx_hw.exact.multiply_add_shift import LoadableLine, MultiplyAddShift, digits_of
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import in_form, loadable_form, prove
 from onnx_hw.exact.step_function import Steps, steps
 from support.random_cases import many
@@ -105,3 +106,34 @@ def test_a_function_that_is_constant_fits(slope: Fraction) -> None:
     dead = steps([slope] * 4, [Fraction(9)] * 4, Grid.over(Int(8)), Int(20).min, Int(20).max)
     circuit = in_form(dead, form)
     assert circuit is not None and prove(circuit, dead)
+
+
+@many
+@given(st.integers(0, 999), st.sampled_from([16, 20]), st.data())
+def test_bounds_are_loaded(seed: int, bits: int, data: st.DataObject) -> None:
+    """A form of a function with bounds holds those of others, with none, and with one value only."""
+    operand, values = Int(bits), st.integers(-128, 127)
+    low, high = sorted((data.draw(values), data.draw(values)))
+    first = within(drawn(seed, 8, operand)[0], -128, data.draw(st.integers(-128, 126)))
+    form = loadable_form(first, operand, Int(8))
+    assert isinstance(form, LoadableLine) and form.loads_bounds and (form.low, form.high) == (-128, 127)
+    for other, bounds in enumerate(((low, high), (-128, 127), (low, low))):
+        exact = within(drawn(seed * 7 + other + 1000, 8, operand)[0], *bounds)
+        circuit = in_form(exact, form)
+        if circuit is not None:
+            assert isinstance(circuit, MultiplyAddShift) and prove(circuit, exact) > 0
+            assert (circuit.low, circuit.high) == (bounds if bounds[0] < bounds[1] else (-128, 127))
+
+
+def within(exact: Steps, low: int, high: int) -> Steps:
+    """Return a function with bounds."""
+    rows = exact.thresholds[:, low - exact.low : high - exact.low]
+    return Steps(exact.first, exact.last, low, high, rows, exact.parity)
+
+
+def test_a_function_that_may_have_bounds_gets_a_form_for_them() -> None:
+    exact, _ = drawn(9, 8, Int(20))
+    plain, bounded = (loadable_form(exact, Int(20), Int(8), bounded=asked) for asked in (False, True))
+    assert isinstance(plain, LoadableLine) and isinstance(bounded, LoadableLine)
+    assert not plain.loads_bounds and bounded.loads_bounds
+    assert in_form(within(exact, -128, 90), bounded) is not None and in_form(within(exact, -128, 90), plain) is None

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.loadable_line import digits_of
 from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer, table, thresholds
-from onnx_hw.exact.multiply_add_shift import WIDEST_MULTIPLIER, MultiplyAddShift, _Constraints, digits_of, find
+from onnx_hw.exact.multiply_add_shift import WIDEST_MULTIPLIER, MultiplyAddShift, _Constraints, find
 from onnx_hw.exact.requantization import LARGEST_TABLE, Requantizer, area, choose, costs, prove
 from onnx_hw.exact.step_function import Steps, steps
 from support.exact_requantization import Formula, formulas

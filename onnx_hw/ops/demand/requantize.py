@@ -12,7 +12,19 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import BITS_IN_LOGIC, Requantizer
-from onnx_hw.ops.demand.blocks import counted, decoded, delayed, engine, loaded_memory, position, rom, unlike
+from onnx_hw.exact.rounding_shift import RoundingShift
+from onnx_hw.ops.demand.blocks import (
+    added,
+    counted,
+    decoded,
+    delayed,
+    engine,
+    loaded_memory,
+    loaded_number,
+    position,
+    rom,
+    unlike,
+)
 from onnx_hw.ops.stream_order import Order, channel_words, channels_of
 from onnx_hw_boards.demand import Adder, Comparator, Demand, LogicFunction, Memory, Paired, Register, Unseen
 
@@ -44,8 +56,17 @@ def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: i
     demand += delayed(copied, 1).copied(order.width)
     if isinstance(circuit, ThresholdRequantizer):
         return demand + _searches(circuit, operand.bits, order)
+    if isinstance(circuit, RoundingShift):
+        bits = operand.bits - circuit.shift + 1
+        result = Int.holding(circuit.form.low, circuit.form.high).bits
+        lane = delayed(operand.bits, 1) + Demand.of(LogicFunction(circuit.shift + 2)) + added(bits)
+        return (
+            demand + order.width * (lane + _loaded_clamp(bits, result)) + 2 * loaded_number(result) + loaded_number(1)
+        )
     lane, channel, alike = _lane(circuit, operand, rows, steps)
     channels = order.lanes * channel.copied(order.pixels)
+    if isinstance(circuit, MultiplyAddShift) and circuit.form is not None and circuit.form.loads_bounds:
+        demand += 2 * loaded_number(Int.holding(circuit.form.low, circuit.form.high).bits)
     return demand + order.width * (delayed(operand.bits, 1) + lane) + channels + alike.copied(order.width)
 
 
@@ -113,6 +134,11 @@ def bounded(bits: int, low: int, high: int) -> Demand:
     return Demand.of(beyond, *(() if whole else (beyond,)), LogicFunction(3, result_bits))
 
 
+def _loaded_clamp(bits: int, result: int) -> Demand:
+    """Return the demand of a clamp to loaded bounds, with a register behind it."""
+    return Demand.of(Comparator(bits), Comparator(bits), LogicFunction(5, result), Register(result))
+
+
 def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[Demand, Demand, Demand]:
     """Return the demand of rows of digits, their tree of adders, the sum over the steps, the addend and the bounds;
     then of what brings the constants, and of what waits with the turn.
@@ -151,6 +177,9 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[D
         demand += Demand.of(
             Adder(widest - circuit.tie_bit, carried=ties), Register(widest - circuit.shift), LogicFunction(1)
         )
+    if circuit.form is not None and circuit.form.loads_bounds:
+        result = Int.holding(circuit.form.low, circuit.form.high).bits
+        return demand + _loaded_clamp(widest - circuit.shift, result), constants, turn
     return demand + _clamp(widest - circuit.shift, circuit.low, circuit.high), constants, turn
 
 

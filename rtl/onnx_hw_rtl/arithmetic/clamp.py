@@ -20,6 +20,11 @@ def saturate(m: Module, name: str, x: Value, shape: Shape) -> Signal:
 
 def clamp(m: Module, name: str, value: Value, low: int, high: int) -> Signal:
     """Clamp a value to a range, one cycle later. The range may exceed what the value's shape holds."""
-    clamped = Signal(range(low, high + 1), name=f"{name}_clamped", reset_less=True)
+    return clamp_within(m, name, value, low, high, Shape.cast(range(low, high + 1)))
+
+
+def clamp_within(m: Module, name: str, value: Value, low: int | Value, high: int | Value, shape: Shape) -> Signal:
+    """Clamp a value to bounds that a shape holds, one cycle later."""
+    clamped = Signal(shape, name=f"{name}_clamped", reset_less=True)
     m.d.sync += clamped.eq(Mux(value < low, low, Mux(value > high, high, value)))
     return clamped

@@ -15,12 +15,12 @@ result. The addend comes out of the same memory as the digits, one slice per ste
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
-from onnx_hw_rtl.arithmetic.clamp import clamp, saturate
+from onnx_hw_rtl.arithmetic.clamp import clamp, clamp_within, saturate
 from onnx_hw_rtl.parts.constant_memory import FixedConstants
 from onnx_hw_rtl.parts.rom import Rom
 from onnx_hw_rtl.streams.engine import delayed
@@ -57,19 +57,28 @@ class MultiplyAddShift:
         steps: cycles per beat.
         form: digits of a multiplier, bits of an addend and how many of its lowest bits are 0, where constants are
             loaded that fit; None where they follow from those that are here.
+        bounds: the shape of ``low`` and ``high``, where they are loaded; None for constants.
     """
 
     clamp: Shape
     multipliers: Sequence[int]
     addends: Sequence[int]
     shift: int
-    low: int
-    high: int
+    low: int | Value
+    high: int | Value
     total: Shape
     tie_bit: int | None = None
     tie_parity: int = 1
     steps: int = 1
     form: tuple[int, int, int] | None = None
+    bounds: Shape | None = None
+
+    def with_numbers(self, m: Module, constants: FixedConstants) -> MultiplyAddShift:
+        """Return the same with the values of single numbers that are loaded."""
+        if self.bounds is None or not isinstance(self.low, int) or not isinstance(self.high, int):
+            return self
+        low, high = (constants.number(m, *number) for number in named_bounds(self.bounds, self.low, self.high))
+        return replace(self, low=low, high=high)
 
     @cached_property
     def rows(self) -> int:
@@ -148,6 +157,9 @@ class MultiplyAddShift:
             corrected = Signal.like(total, name=f"{name}_corrected", reset_less=True)
             m.d.sync += corrected.eq(total - (ties << (self.tie_bit - self.dropped)))
             total = corrected
+        if self.bounds is not None:
+            return clamp_within(m, name, total >> shift, self.low, self.high, self.bounds)
+        assert isinstance(self.low, int) and isinstance(self.high, int)
         return clamp(m, name, total >> shift, self.low, self.high)
 
     def _addend(self, stored: Value) -> Value:
@@ -198,6 +210,11 @@ class MultiplyAddShift:
         rom = constants.memory(m, name, bits + each, words, in_logic=len(words) * (bits + each) <= Rom.BITS_IN_LOGIC)
         m.d.comb += rom.addr.eq(place)
         return rom.data
+
+
+def named_bounds(shape: Shape, low: int, high: int) -> list[tuple[str, Shape, int]]:
+    """Return name, shape and first value of bounds that are loaded."""
+    return [("low", shape, low), ("high", shape, high)]
 
 
 def codes(factor: int, count: int = 1) -> list[int]:

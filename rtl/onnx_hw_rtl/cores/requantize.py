@@ -1,25 +1,26 @@
 """``o[channel] = step function of i[channel]``: an accumulator becomes a small integer.
 
-Four forms of arithmetic, all with constants per channel:
+Five forms of arithmetic, four of them with constants per channel:
 
 * ``MultiplyAddShift``: clamp((saturate(x)·m + c) >> shift, low, high), with a correction for exact ties; a beat may
   take several cycles;
 * ``DigitTable``: the same, with products by a digit that are looked up in block RAM;
 * ``TableRequantizer``: a look-up;
+* ``RoundingShift``: clamp((x - tie) >> shift, low, high), of which bounds and the rounding of ties are loaded;
 * ``ThresholdRequantizer``: a binary search, one comparison per bit of the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 
-from onnx_hw_rtl.arithmetic.clamp import clamp, saturate
+from onnx_hw_rtl.arithmetic.clamp import clamp, clamp_within, saturate
 from onnx_hw_rtl.cores.digit_table import DigitTable, DigitTurn
-from onnx_hw_rtl.cores.multiply_add_shift import MultiplyAddShift, Turn
+from onnx_hw_rtl.cores.multiply_add_shift import MultiplyAddShift, Turn, named_bounds
 from onnx_hw_rtl.parts.constant_memory import FixedConstants
 from onnx_hw_rtl.parts.fanout import copies
 from onnx_hw_rtl.parts.rom import Rom
@@ -27,7 +28,15 @@ from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, delayed
 from onnx_hw_rtl.streams.stream import beat
 
-__all__ = ["Arithmetic", "DigitTable", "MultiplyAddShift", "Requantize", "TableRequantizer", "ThresholdRequantizer"]
+__all__ = [
+    "Arithmetic",
+    "DigitTable",
+    "MultiplyAddShift",
+    "Requantize",
+    "RoundingShift",
+    "TableRequantizer",
+    "ThresholdRequantizer",
+]
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,40 @@ class TableRequantizer:
             address = Cat(address, delayed(m, turn.place, 1, f"{name}_chunk"))
         m.d.comb += rom.addr.eq(address)
         return delayed(m, rom.data.as_signed(), 1, f"{name}_entry")
+
+
+@dataclass(frozen=True)
+class RoundingShift:
+    """Requantization by a shift; a sum at the edge of a result of one parity does not reach it.
+
+    Attributes:
+        shift: bits dropped.
+        low, high, parity: bounds of the result, and that parity; all of them may be loaded.
+        bounds: the shape of the bounds.
+    """
+
+    shift: int
+    low: int | Value
+    high: int | Value
+    parity: int | Value
+    bounds: Shape
+
+    latency = 3
+    steps = 1
+
+    def with_numbers(self, m: Module, constants: FixedConstants) -> RoundingShift:
+        """Return the same with the values of single numbers that are loaded."""
+        assert isinstance(self.low, int) and isinstance(self.high, int) and isinstance(self.parity, int)
+        low, high = (constants.number(m, *number) for number in named_bounds(self.bounds, self.low, self.high))
+        return replace(self, low=low, high=high, parity=constants.number(m, "parity", unsigned(1), self.parity))
+
+    def lane(
+        self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int], constants: FixedConstants
+    ) -> Value:
+        edge = ~x[: self.shift].any() & (x[self.shift] == self.parity)
+        level = Signal(Shape(len(x) - self.shift + 1, True), name=f"{name}_level", reset_less=True)
+        m.d.sync += level.eq((x >> self.shift) - edge)
+        return clamp_within(m, name, level, self.low, self.high, self.bounds)
 
 
 @dataclass(frozen=True)
@@ -127,7 +170,7 @@ class ThresholdRequantizer:
         return clamp(m, name, passed + Const(self.low), self.low, self.high)
 
 
-Arithmetic = MultiplyAddShift | DigitTable | TableRequantizer | ThresholdRequantizer
+Arithmetic = MultiplyAddShift | DigitTable | TableRequantizer | ThresholdRequantizer | RoundingShift
 
 
 class Requantize(Core):
@@ -172,7 +215,9 @@ class Requantize(Core):
     def elaborate(self, platform: object) -> Module:
         m = self.begin()
         outbox = self.outboxes["o"]
-        steps = self.arithmetic.steps
+        steps, arithmetic = self.arithmetic.steps, self.arithmetic
+        if isinstance(arithmetic, MultiplyAddShift | RoundingShift):
+            arithmetic = arithmetic.with_numbers(m, self.constants)
         engine = Engine(
             m,
             "requantize",
@@ -180,16 +225,19 @@ class Requantize(Core):
             pops=[(self.i, lambda turn: turn["step"] == 0)],
             pushes=[(outbox, lambda turn: turn["step"] == steps - 1)],
         )
-        if isinstance(self.arithmetic, DigitTable):
-            self._look_up(m, engine, self.arithmetic)
+        if isinstance(arithmetic, DigitTable):
+            self._look_up(m, engine, arithmetic)
         else:
-            self._compute(m, engine, self.arithmetic)
+            self._compute(m, engine, arithmetic)
         self.arrives(m, "o", self.latency)
         self.report(m, engine)
         return m
 
     def _compute(
-        self, m: Module, engine: Engine, arithmetic: MultiplyAddShift | TableRequantizer | ThresholdRequantizer
+        self,
+        m: Module,
+        engine: Engine,
+        arithmetic: MultiplyAddShift | TableRequantizer | ThresholdRequantizer | RoundingShift,
     ) -> None:
         for lane, turn in enumerate(self._turns(m, engine)):
             x = delayed(m, self.i.payload[lane], 1, f"lane{lane}")
