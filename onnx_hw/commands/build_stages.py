@@ -169,7 +169,7 @@ class BuildState:
             ranges = assume_ranges
         with suggest_cut(self.model):
             widths = DEFAULT if self.built is not None and scheme is None and not prepared.brings else scheme
-            made = quantize_model(prepared, ranges, widths)
+            made = quantize_model(prepared, ranges, widths, loadable=self.options.weights is WeightStorage.LOADABLE)
         calibrated = self.options.calibration is not None or self.options.random_calibration
         self.warn(stage_messages.quantization_warnings(self.model, made, scheme, calibrated=calibrated))
         if made.widths is not None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from onnx_hw.exact.rounding_shift import LoadableBounds
 from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import Problem, UserError
@@ -19,15 +20,21 @@ from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.divide import Divide
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.normalize import Normalize
 from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import Monotone, NotInForm, Staircase
 from onnx_hw.ops.softmax import Softmax
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 
 Declare = Callable[[NetworkNode, bool], "Operator[Any] | None"]
 """Function from a node, and whether its operand has sums of loaded weights, to the operator with loadable constants;
 None where its constants stay."""
+
+FLAGS = frozenset(("loads_pad", "loads_offsets", "bounded"))
+"""Fields of operators that only a declaration sets, or that do not change the circuit by themselves."""
 
 
 def declare_loadable(network: Network) -> Network:
@@ -39,7 +46,11 @@ def declare_loadable(network: Network) -> Network:
 
     def declare(node: NetworkNode, of_sums: bool) -> Operator[Any] | None:
         match node.operator:
-            case MatMul() | Depthwise() | Lookup():
+            case MatMul() | Depthwise() | Window() | Pool() | Multiply():
+                return node.operator.loadable()
+            case Lookup() | Monotone() if node.operator.form is not None:
+                return None  # the lowering has chosen it
+            case Lookup():
                 return node.operator.loadable()
             case Monotone():
                 return node.operator.loadable(per_channel=of_sums)
@@ -76,13 +87,20 @@ def declare_like(network: Network, built: Network) -> Network:
     def declare(node: NetworkNode, _of_sums: bool) -> Operator[Any] | None:
         like = forms[node.name]
         match node.operator, like:
-            case (MatMul() | Depthwise()) as operator, (MatMul() | Depthwise()) if like.loaded is not None:
+            case MatMul() as operator, MatMul() if like.loaded is not None:
                 return replace(operator, loaded=like.loaded)
+            case Depthwise() as operator, Depthwise():
+                return replace(operator.with_pad(loads=like.loads_pad), loaded=like.loaded)
+            case (Window() | Pool()) as operator, (Window() | Pool()):
+                return operator.with_pad(loads=like.loads_pad)
+            case Multiply() as operator, Multiply():
+                return replace(operator, loads_offsets=like.loads_offsets)
             case Monotone() as operator, Monotone() if like.form is not None:
-                whole = operator.with_channels() if like.form.channels > operator.exact.channels else operator
+                channels = 1 if isinstance(like.form, LoadableBounds) else like.form.channels
+                whole = operator.with_channels() if channels > operator.exact.channels else operator
                 return replace(whole, form=like.form)  # type: ignore[type-var]
             case Lookup() as operator, Lookup() if like.form is not None:
-                return replace(operator, form=like.form)
+                return replace(operator, form=like.form, dtype=like.dtype)
         return None
 
     return _declared(network, declare)
@@ -121,7 +139,9 @@ def _with_operands(operator: Operator[Any], operands: list[Tensor | None]) -> Op
     known = dict(zip(map(id, operator.operands()), operands, strict=True))
     changed: dict[str, Any] = {}
     if isinstance(operator, Staircase) and operands[0] is not None:
-        changed["function"] = operator.function.over(*operands[0].range)
+        changed["function"] = operator.function_over(*operands[0].range)
+    if isinstance(operator, Lookup) and operands[0] is not None:
+        changed["values"] = operator.over(*operands[0].range)
     for each in fields(operator):  # type: ignore[arg-type]  # all operators are dataclasses
         value = getattr(operator, each.name)
         if isinstance(value, Tensor) and (new := known.get(id(value))) not in (None, value):
@@ -176,15 +196,20 @@ def _require_same_graph(network: Network, built: Network) -> None:
 def _unequal_settings(built: Operator[Any], other: Operator[Any]) -> str:
     """Return the first setting in which two operators differ, numbers such as strides; empty without one."""
     for each in fields(built):  # type: ignore[arg-type]  # all operators are dataclasses
+        if each.name in FLAGS:
+            continue
         one, two = getattr(built, each.name), getattr(other, each.name)
         numbers = one if isinstance(one, tuple) else (one,)
-        if all(isinstance(number, int | str) for number in numbers) and one != two:
+        loaded = each.name in built.loaded_fields
+        if all(isinstance(number, int | str) for number in numbers) and one != two and not loaded:
             return f"{each.name} {one}, and the model {two}"
     return ""
 
 
 def _is_loadable(operator: Operator[Any]) -> bool:
     """Return whether the values of an operator may differ, which its description names."""
+    if isinstance(operator, Multiply):
+        return operator.loads_offsets
     return isinstance(operator, Lookup | Monotone) and operator.form is not None
 
 

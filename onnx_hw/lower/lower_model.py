@@ -59,13 +59,16 @@ def import_model(model: Model) -> Network:
     return lower_prepared(canonicalize(model))
 
 
-def lower_prepared(model: Model, exact: Collection[str] = (), *, split_functions: bool = False) -> Network:
+def lower_prepared(
+    model: Model, exact: Collection[str] = (), *, split_functions: bool = False, loadable: bool = False
+) -> Network:
     """Return the network of a model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
 
     Args:
         model: result of ``canonicalize``.
         exact: names of values that their readers take without a quantizer, as sums and products of any width.
         split_functions: whether a function that is too large for a table becomes the difference of two rising ones.
+        loadable: as in ``NetworkBuilder``.
 
     Raises:
         UserError: some nodes cannot be lowered; it lists every obstacle, with the names of the nodes.
@@ -73,7 +76,7 @@ def lower_prepared(model: Model, exact: Collection[str] = (), *, split_functions
     states: Mapping[str, Tensor] = {}
     for _ in range(MAX_WALKS):
         walk = LoweringState(model.graph, exact)
-        walk.builder.splits_functions = split_functions
+        walk.builder.splits_functions, walk.builder.loadable = split_functions, loadable
         walk.builder.states = states
         for node in model.graph.nodes:
             walk.visit(node)

@@ -249,9 +249,9 @@ class NetworkBuilder:
         tensors: types of hardware tensors, by name.
         grids: grid of the integers of hardware tensors, by name, where the model states it.
         entries: tensors that the host streams in, by name.
-        approximate: how far the real numbers that golden rounds to integers may be from the model's, in steps of these
-            integers, by their ONNX name; for all others the numbers are exact.
+        approximate: greatest distance of the numbers that golden rounds from the model's, in steps, by ONNX name.
         splits_functions: whether a function that is too large for a table becomes the difference of two rising ones.
+        loadable: whether constants that depend on weights and scales must be such as can be loaded at run time.
     """
 
     graph: Graph
@@ -263,6 +263,7 @@ class NetworkBuilder:
     entries: dict[str, StreamInput] = field(default_factory=dict)
     approximate: dict[str, float] = field(default_factory=dict)
     splits_functions: bool = False
+    loadable: bool = False
 
     @cached_property
     def has_loops(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import LoadableTable, TableRequantizer
-from onnx_hw.exact.requantization import WIDEST_LOADABLE_TABLE
+from onnx_hw.exact.requantization import WIDEST_LOADABLE_FUNCTION
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.requantize import requantize_demand
 from onnx_hw.ops.folding import ElementFolding
@@ -63,7 +63,7 @@ class Lookup(Operator[ElementFolding]):
 
     def loadable(self) -> Lookup | None:
         """Return the operator whose table can be loaded at run time; None for one of too many arguments."""
-        if self.operand.dtype.bits > WIDEST_LOADABLE_TABLE:
+        if self.operand.dtype.bits > WIDEST_LOADABLE_FUNCTION:
             return None
         return replace(self, form=LoadableTable(len(self.values), self.operand.dtype, self.dtype))
 
@@ -97,6 +97,11 @@ class Lookup(Operator[ElementFolding]):
         beats = AffineSequence.every(self.input_orders(folding)[0].beats)
         return Schedule((Engine("requantize", len(beats), self.LATENCY, {"i": beats}, {"o": beats}),))
 
+    def over(self, first: int, last: int) -> np.ndarray:
+        """Return the values for other arguments; those out of the operand's range have that of the nearest in it."""
+        least, greatest = self.operand.range
+        return self.values[:, np.clip(np.arange(first, last + 1), least, greatest) - least]
+
     @property
     def index(self) -> Int:
         """The type whose integers are all in the table."""
@@ -107,9 +112,7 @@ class Lookup(Operator[ElementFolding]):
     @property
     def table(self) -> TableRequantizer:
         """With an entry for every integer of ``index``; those out of the operand's range are like the nearest in it."""
-        first, last = self.operand.range
-        arguments = np.clip(np.arange(self.index.min, self.index.max + 1), first, last)
-        entries = self.values[:, arguments - first]
+        entries = self.over(self.index.min, self.index.max)
         return TableRequantizer(self.index, entries, int(self.values.min()), int(self.values.max()), self.form)
 
     def demand(self, folding: ElementFolding) -> Demand:

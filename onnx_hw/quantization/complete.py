@@ -45,7 +45,12 @@ BYTES = (Int(8, signed=False), Int(8))
 
 
 def complete_and_lower(
-    model: Model, ranges: RangeSource | None, scheme: Scheme = DEFAULT, exact: Collection[str] = ()
+    model: Model,
+    ranges: RangeSource | None,
+    scheme: Scheme = DEFAULT,
+    exact: Collection[str] = (),
+    *,
+    loadable: bool = False,
 ) -> tuple[Network, Model, dict[str, str]]:
     """Return the network of a quantized model; values and weights that lack integers get them.
 
@@ -54,6 +59,7 @@ def complete_and_lower(
         ranges: where the ranges of such values come from; None if nothing is known of them.
         scheme: scheme of their integers.
         exact: names of values that stay without integers.
+        loadable: as in ``NetworkBuilder``.
 
     Returns:
         the network, the model that it computes, and for each value or weight that got integers a description of them.
@@ -62,17 +68,17 @@ def complete_and_lower(
         UserError: every obstacle, with the nodes' own names; a value is not finite during calibration.
     """
     try:
-        return lower_prepared(model, exact), model, {}
+        return lower_prepared(model, exact, loadable=loadable), model, {}
     except UserError:
         floats = cast_to_float32(model)
         if ranges is not None and any(map(is_delay, floats.graph.nodes)):
             completed, described = _with_integers_near(floats, _near_loops(floats.graph), ranges, scheme)
             with suppress(UserError):
-                return lower_prepared(completed, exact), completed, described
+                return lower_prepared(completed, exact, loadable=loadable), completed, described
         missing = find_missing_integers(floats)
         if missing.values and ranges is None:
             with suppress(UserError):
-                return lower_prepared(model, exact, split_functions=True), model, {}
+                return lower_prepared(model, exact, split_functions=True, loadable=loadable), model, {}
         if not (missing.values or missing.weights) or (missing.values and ranges is None):
             raise
     spans = {} if ranges is None else ranges(floats, missing.values)
@@ -82,12 +88,12 @@ def complete_and_lower(
     chosen = {name: _describe(grids[name], spans[name]) for name in missing.values}
     chosen |= {name: f"{scheme.weight_precision(label).bits} bits" for label, name in missing.weights.items()}
     try:
-        return lower_prepared(completed, exact), completed, chosen
+        return lower_prepared(completed, exact, loadable=loadable), completed, chosen
     except UserError:
         if ranges is not None and (near := _near_products(floats.graph)):
             completed, chosen = _with_integers_near(floats, near, ranges, scheme, searched=True)
             with suppress(UserError):
-                return lower_prepared(completed, exact), completed, chosen
+                return lower_prepared(completed, exact, loadable=loadable), completed, chosen
         raise
 
 

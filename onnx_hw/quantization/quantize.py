@@ -103,12 +103,15 @@ def prepare_model(model: Model) -> PreparedModel:
 
 
 @one_blas_thread()
-def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: Scheme | None = None) -> Quantized:
+def quantize_model(
+    prepared: PreparedModel, ranges: RangeSource | None, scheme: Scheme | None = None, *, loadable: bool = False
+) -> Quantized:
     """Return the network of a model.
 
     Args:
         ranges: where the ranges of values without integers come from; None where nothing is known of them.
         scheme: how integers are chosen where the model has none; None for the default scheme.
+        loadable: whether constants that depend on weights and scales have to be such as can be loaded at run time.
 
     Raises:
         UserError: every obstacle, with the nodes' own names; a value is not finite during calibration; the model has no
@@ -134,7 +137,7 @@ def quantize_model(prepared: PreparedModel, ranges: RangeSource | None, scheme: 
         chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={}, goal=None)  # already applied
         ready, kept = tie_states(ready, adopt=True)
     exact = result.exact if result is not None else ()
-    step, completed, chosen = complete_and_lower(ready, ranges, chosen_by, exact)
+    step, completed, chosen = complete_and_lower(ready, ranges, chosen_by, exact, loadable=loadable)
     network = keep_states(step, kept, _results(prepared.given)) if kept else step
     if scheme is not None and floats is None and not chosen:
         raise user_error(

@@ -20,12 +20,14 @@ from onnx_hw.assemble.design_file import read_design
 from onnx_hw.commands.infer import InferOptions, opened_port, read_host
 from onnx_hw.commands.update import UpdateOptions, update
 from onnx_hw.ir import golden
+from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.progress import Silent
 from onnx_hw_link.device import Device
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.host_model import HostModel
 from support.cli_runner import call
+from support.residual_float_model import SAMPLES, residual_float_model
 from support.retrained import retrained
 from support.tiny_float_model import IMAGES, tiny_float_model
 
@@ -92,6 +94,36 @@ def test_updates_between_frames(place: Path, tmp_path: Path, board: str) -> None
     assert dict(first.foldings) == dict(last.foldings) and dict(first.fifos) == dict(last.fifos)
     weights = [design.network.nodes[1].operator.weights for design in (first, last)]
     assert not np.array_equal(*weights)
+
+
+def test_scales_zero_points_and_bounds_move(tmp_path: Path) -> None:
+    """A network with a residual sum, a gate, padded convolutions and bounds, on a chip that stays on."""
+    onnx.save(residual_float_model(), tmp_path / "first.onnx")
+    np.savez(tmp_path / "x.npz", image=SAMPLES[:, 0])
+    options = ("--calibration", tmp_path / "x.npz", "--weights", "loadable", "--stop-after", "assemble")
+    folder = tmp_path / "built"
+    done = call("build", tmp_path / "first.onnx", "--board", "ulx3s", "--out", folder, *options)
+    assert done.exit_code == 0 and "cannot be loaded" not in done.output, done.output
+    moved = set()
+    with chip_of(folder) as (port, timeout):
+        assert frames_at(port, timeout, folder, SAMPLES[:8, 0]) == (0, 0)
+        before = numbers_of(read_design(folder).design)
+        for seed in range(1, 4):
+            model = saved(retrained(residual_float_model(), seed), tmp_path / f"{seed}.onnx")
+            result = update(UpdateOptions(folder=folder, model=model))
+            numbers = numbers_of(read_design(folder).design)
+            moved |= {name.split("/")[-1] for name, number in numbers.items() if number != before[name]}
+            assert frames_at(port, timeout, folder, SAMPLES[seed : seed + 12, 0]) == (0, result.weight_bytes)
+    assert moved >= {"pad_value", "offset_a", "low", "high"}, moved
+
+
+def numbers_of(design: Design) -> dict[str, int]:
+    """Return the single numbers that are loaded, by node and name."""
+    return {
+        f"{node.name}/{name}": number
+        for node in design.network.nodes
+        for name, (number, _) in node.operator.loaded_numbers.items()
+    }
 
 
 def test_the_command_line(built: Path, place: Path, tmp_path: Path) -> None:

@@ -18,20 +18,24 @@ from onnx_hw.assemble.load_map import load_map
 from onnx_hw.assemble.netlist import without_loaded_contents
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.rounding_shift import LoadableBounds, steps_of_shift
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.requantize import NotInForm, Requantize
+from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.requantize import NotInForm, Requantize, Staircase
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_rtl.parts.constant_memory import LoadedMemory
+from onnx_hw.ops.window import Window
+from onnx_hw_rtl.parts.constant_memory import LoadedMemory, LoadedRegister
 from support.hand_built_designs import alone
 from support.injected_faults import prove_case
 from support.random_cases import Case, cases, few, many
 from support.random_cores import folding_of
 
-KINDS = ("matmul", "depthwise", "requantize", "table", "lookup")
+KINDS = ("matmul", "depthwise", "requantize", "bounded", "table", "lookup", "window", "pool", "multiply", "sum")
 
 
 def drawn(kind: str, draw: Random, constants: np.random.Generator) -> Operator[Any]:
@@ -47,8 +51,24 @@ def drawn(kind: str, draw: Random, constants: np.random.Generator) -> Operator[A
         case "depthwise":
             kernels = constants.integers(-most - 1, most + 1, (channels * draw.choice((1, 2)), 2, 2))
             kernels.flat[0] = most
-            operand = Tensor((height + 1, width + 1, channels), Int(8))
-            return loaded(Depthwise(operand, kernels, pads=draw.choice([(0, 0, 0, 0), (1, 0, 1, 1)])).loadable())
+            operand, pads = Tensor((height + 1, width + 1, channels), Int(8)), draw.choice([(0, 0, 0, 0), (1, 0, 1, 1)])
+            return loaded(Depthwise(operand, kernels, pads=pads, pad_value=number(constants, Int(8))).loadable())
+        case "window" | "pool":
+            operand = Tensor((height + 1, width + 1, channels), Int(draw.choice((4, 8)), draw.random() < 0.5))
+            how: dict[str, Any] = {"pads": draw.choice([(1, 1, 1, 1), (1, 0, 1, 1)]), "kernel": (2, 2)}
+            how |= {"pad_value": number(constants, operand.dtype), "strides": draw.choice([(1, 1), (2, 2)])}
+            return loaded((Window(operand, **how) if kind == "window" else Pool(operand, "sum", **how)).loadable())
+        case "multiply":
+            types = [Int(draw.choice((4, 8)), draw.random() < 0.5) for _ in range(2)]
+            a, b = (Tensor(shape, dtype) for dtype in types)
+            p, q = (-number(constants, dtype) for dtype in types)
+            return loaded(Multiply(a, b, (p, q)).loadable())
+        case "sum":
+            dtype, shift = Int(draw.choice((4, 8)), draw.random() < 0.5), draw.randint(2, 9)
+            operand = Tensor(shape, Int(shift + dtype.bits + draw.randint(1, 3)))
+            low, high = sorted(number(constants, dtype) for _ in range(2))
+            function = steps_of_shift(shift, int(constants.integers(2)), (low, high), operand.range)
+            return Staircase(operand, function, dtype, LoadableBounds(operand.dtype, shift, dtype.min, dtype.max))
         case "lookup":
             rows = draw.choice((1, channels))
             operand = Tensor(shape, Int(draw.choice((3, 6, 8)), draw.random() < 0.5))
@@ -63,13 +83,19 @@ def drawn(kind: str, draw: Random, constants: np.random.Generator) -> Operator[A
         steps = 2.0 ** constants.uniform(dtype.bits - operand.dtype.bits - 1, dtype.bits - operand.dtype.bits + 2, rows)
         slopes = tuple(Fraction(float(np.float32(step))) for step in steps)
         offsets = tuple(Fraction(float(np.float32(offset))) for offset in constants.normal(0, 20, rows))
-        grid = Grid.over(dtype, zero_point=int(constants.integers(dtype.min, dtype.max + 1)))
-        made = Requantize(operand, slopes, offsets, grid).loadable(per_channel=False)
+        grid = Grid.over(dtype, zero_point=number(constants, dtype))
+        if kind == "bounded":
+            grid = grid.within(*sorted(number(constants, dtype) for _ in range(2)))
+        made = Requantize(operand, slopes, offsets, grid, bounded=kind == "bounded").loadable(per_channel=False)
     return loaded(made)
 
 
+def number(constants: np.random.Generator, dtype: Int) -> int:
+    return int(constants.integers(dtype.min, dtype.max + 1))
+
+
 def loaded(operator: Operator[Any] | None) -> Operator[Any]:
-    assert operator is not None and operator.has_loaded_constants
+    assert operator is not None and (operator.has_loaded_constants or operator.loaded_numbers)
     return operator
 
 
@@ -118,6 +144,16 @@ def load_map_of(operator: Operator[Any], folding: Folding) -> Any:
     return load_map(design, module_names(design))
 
 
+def noted(original: Any, made: list[Any]) -> Any:
+    """Return a constructor that notes what it makes."""
+
+    def init(self: Any, *arguments: Any) -> None:
+        original(self, *arguments)
+        made.append(self)
+
+    return init
+
+
 @many
 @given(st.sampled_from(KINDS), st.integers(0, 999))
 def test_the_map_holds_what_the_memories_begin_with(kind: str, seed: int) -> None:
@@ -125,18 +161,17 @@ def test_the_map_holds_what_the_memories_begin_with(kind: str, seed: int) -> Non
     operator = drawn(kind, Random(seed), np.random.default_rng(seed))
     folding = folding_of(operator, Random(seed))
     made: list[LoadedMemory] = []
-    original = LoadedMemory.__init__
-
-    def noted(self: LoadedMemory, *arguments: Any) -> None:
-        original(self, *arguments)
-        made.append(self)
-
+    numbers: list[LoadedRegister] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LoadedMemory, "__init__", noted)
+        for kept, part in ((made, LoadedMemory), (numbers, LoadedRegister)):
+            patch.setattr(part, "__init__", noted(part.__init__, kept))
         circuit_of(operator, folding)
     plan = load_map_of(operator, folding)
     regions = {region.base: region for region in plan.regions}
-    assert len(made) == len(regions) and plan.size % 16 == 0
+    assert len(made) + len(numbers) == len(regions) and plan.size % 16 == 0
+    for register in numbers:
+        region = regions[register.place.base]
+        assert ((register.value,), register.width, register.place.stride) == (region.words, region.bits, region.stride)
     for memory in made:
         region = regions[memory.place.base]
         assert (memory.words, memory.width, memory.place.stride) == (region.words, region.bits, region.stride)
@@ -147,7 +182,21 @@ def test_the_map_holds_what_the_memories_begin_with(kind: str, seed: int) -> Non
     assert all(end <= begin for (_, end), (begin, _) in pairwise(ends))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["bounded", "window", "pool", "depthwise", "multiply", "sum"])
+def test_a_wrong_number_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = drawn(kind, Random(4), np.random.default_rng(4))
+    assert operator.loaded_numbers
+    original = LoadedRegister.__init__
+
+    def init(self: Any, width: int, value: int, *rest: Any) -> None:
+        original(self, width, value ^ 1, *rest)
+
+    monkeypatch.setattr(LoadedRegister, "__init__", init)
+    run = prove_case(Case(operator, folding_of(operator, Random(3)), frames=4))
+    assert run.mismatches and not run.firing_mismatches
+
+
+@pytest.mark.parametrize("kind", ["matmul", "depthwise", "requantize", "table", "lookup"])
 def test_a_wrong_word_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So the tests above can fail: one bit of a word that is read is wrong in the circuit."""
     operator = drawn(kind, Random(3), np.random.default_rng(3))

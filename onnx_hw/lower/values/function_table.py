@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.requantization import LARGEST_TABLE
+from onnx_hw.exact.requantization import LARGEST_TABLE, WIDEST_LOADABLE_FUNCTION
 from onnx_hw.exact.step_function import Steps
 from onnx_hw.lower.network_builder import IntegerStream, NetworkBuilder, StreamValue
 from onnx_hw.lower.obstacle import Obstacle
@@ -95,7 +95,7 @@ def integers_of_function(
             "not-a-number", f"`{node.inputs[0]}` must be a number for every integer; it is NaN for {argument}"
         )
     integers = onto(np.broadcast_to(values, (len(values), count)))
-    operator = _cheapest_operator(operand, integers, dtype)
+    operator = _operator_of(builder, operand, integers, dtype)
     if operator is not None:
         tensor = builder.add(name, operator, [value.tensor], node, output=output)
     elif builder.splits_functions and (parts := _rising_parts(operand, integers)) is not None:
@@ -160,6 +160,13 @@ def _rising_steps(
         below, above = np.where(is_reached, below, middle), np.where(is_reached, middle, above)
     above = np.maximum.accumulate(above, axis=1)  # float64 rounding may make a rising function fall by its last bit
     return Staircase(operand, Steps(first, last, low, high, above), dtype)
+
+
+def _operator_of(builder: NetworkBuilder, operand: Tensor, integers: np.ndarray, dtype: Int) -> Operator | None:
+    """Return hardware for a function, as ``_cheapest_operator``; a table where others may be loaded, which may fall."""
+    if builder.loadable and operand.dtype.bits <= WIDEST_LOADABLE_FUNCTION:
+        return Lookup(operand, integers, dtype)
+    return _cheapest_operator(operand, integers, dtype)
 
 
 def _cheapest_operator(operand: Tensor, integers: np.ndarray, dtype: Int) -> Operator | None:

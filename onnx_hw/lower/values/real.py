@@ -170,7 +170,8 @@ class Real(StreamNumbers):
             )
         if self.rounded:
             builder.approximate[node.outputs[0]] = float(self.rounded / grid.step[0])
-        operator = Requantize(builder.materialize(self), self.slope, self.offset, grid)
+        bounded = builder.loadable and self.high is not None  # scales of other weights may bring it into the range
+        operator = Requantize(builder.materialize(self), self.slope, self.offset, grid, bounded=bounded)
         tensor = builder.add(name, operator, [self.tensor], node, output=output)
         return IntegerStream(tensor, self.shape, builder.positions(self))
 

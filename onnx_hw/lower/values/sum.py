@@ -10,6 +10,7 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.wide_quantized_add import MAX_WIDE_OPERAND_VALUES
 from onnx_hw.lower.network_builder import IntegerStream, LoweredValue, NetworkBuilder
 from onnx_hw.lower.obstacle import Obstacle
+from onnx_hw.lower.values.loadable_sum import sum_of_tables
 from onnx_hw.lower.values.pending_pair import PendingPair
 from onnx_hw.lower.values.real import Real
 from onnx_hw.onnx.graph.model import Node
@@ -38,6 +39,10 @@ class PendingSum(PendingPair):
         if too_long and (stream := self.on_stream(builder, node)) is not None:  # of exact products
             return stream.quantized_within(builder, node, grid)
         line = (p, self.sign * q), c + self.sign * d
+        if builder.loadable:
+            loadable = sum_of_tables(builder, node, (self.a, self.b), self.sign, grid)
+            if loadable is not None:
+                return loadable
         try:
             steps = choose_weighted_sum(*line, (a.range, b.range), grid)
         except ValueError as error:
