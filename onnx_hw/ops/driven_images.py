@@ -31,8 +31,12 @@ class _OfImages(Protocol):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]: ...
 
 
-def vectors_of_pixels(operator: Any, folding: Any) -> TestVectors:
-    """Return test vectors of a core whose result for a pixel depends on that pixel alone; its field is ``operand``."""
+def vectors_of_pixels(operator: Any, folding: Any, more: np.ndarray | None = None) -> TestVectors:
+    """Return test vectors of a core whose result for a pixel depends on that pixel alone; its field is ``operand``.
+
+    Args:
+        more: pixels of the core's own, (pixels, channels).
+    """
     (low, high), channels = operator.operand.range, operator.operand.channels
     generator = np.random.Generator(np.random.PCG64(SEED))
     hot = at_most(MAX_HOT_CHANNELS, np.arange(channels))
@@ -43,6 +47,7 @@ def vectors_of_pixels(operator: Any, folding: Any) -> TestVectors:
         rows.append(single)
     rows.append(np.where(generator.integers(0, 2, (DRAWN_ENDS, channels)), low, high))
     rows.append(generator.integers(low, high + 1, (DRAWN, channels)))
+    rows += [] if more is None else [more]
     vectors = np.concatenate(rows)
     pixels = -(-len(vectors) // FRAMES)
     frames = np.resize(vectors, (FRAMES, 1, pixels, channels)).astype(np.int64)

@@ -19,7 +19,7 @@ from onnx_hw.ops.demand.blocks import accumulator, added, delayed, engine, maxim
 from onnx_hw.ops.demand.division import divider_demand, pixel_ring_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand
 from onnx_hw.ops.dividing_operator import DividingOperator, StepFolding
-from onnx_hw.ops.driven_images import vectors_of_pixels
+from onnx_hw.ops.driven_images import SEED, vectors_of_pixels
 from onnx_hw.ops.operator import Component, even_lanes
 from onnx_hw.ops.rom_contents import RomImage
 from onnx_hw.ops.schedule import Engine, Schedule
@@ -31,6 +31,9 @@ from onnx_hw_boards.demand import Comparator, Demand, LogicFunction, Multiplexer
 
 MAX_BITS_IN_LOGIC = 4608
 """Bits of a table up to which it is made of look-up tables."""
+
+TELLING, TRIED_ELEMENTS = 32, 1 << 17
+"""Pixels, of each kind, in which a sum that is one off is seen, and elements that are drawn to get them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,8 +85,12 @@ class Softmax(DividingOperator[SoftmaxFolding]):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         (x,) = arrays
         powers = self.exponentials[x.max(axis=3, keepdims=True) - x]
-        shares = scaled_quotient(powers, powers.sum(axis=3, keepdims=True), self.factor)
-        return (np.clip(shares + self.zero_point, self.grid.low, self.grid.high).astype(np.int64),)
+        return (self._shares(powers, powers.sum(axis=3, keepdims=True)),)
+
+    def _shares(self, powers: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """Return the integers of the results, int64, from exponentials and their sums."""
+        shares = scaled_quotient(powers, total, self.factor) + self.zero_point
+        return np.clip(shares, self.grid.low, self.grid.high).astype(np.int64)
 
     @cached_property
     def quotient_bits(self) -> int:
@@ -186,7 +193,20 @@ class Softmax(DividingOperator[SoftmaxFolding]):
         return {f"exponential{lane}": image for lane in range(folding.lanes)}
 
     def test_vectors(self, folding: SoftmaxFolding) -> TestVectors:
-        return vectors_of_pixels(self, folding)
+        return vectors_of_pixels(self, folding, self._telling_pixels())
+
+    def _telling_pixels(self) -> np.ndarray:
+        """Return drawn pixels, (pixels, channels), of which a result changes where the sum is one more, or one less."""
+        (low, high), channels = self.operand.range, self.operand.channels
+        generator = np.random.Generator(np.random.PCG64(SEED))
+        count = max(1, TRIED_ELEMENTS // channels)
+        spread = generator.integers(1, high - low + 2, (count, 1))  # of close numbers, many exponentials count
+        pixels = high - generator.integers(0, 1 << 32, (count, channels)) % spread
+        powers = self.exponentials[pixels.max(axis=1, keepdims=True) - pixels]
+        total = powers.sum(axis=1, keepdims=True)
+        right = self._shares(powers, total)
+        others = (self._shares(powers, np.maximum(total + off, 1)) for off in (1, -1))
+        return pixels[np.concatenate([np.flatnonzero((other != right).any(axis=1))[:TELLING] for other in others])]
 
     def __repr__(self) -> str:
         return f"Softmax to {self.grid.low}..{self.grid.high}"
