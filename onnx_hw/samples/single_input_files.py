@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import lzma
 import struct
+import tokenize
 import wave
 import zipfile
 import zlib
@@ -38,6 +39,7 @@ MAX_IMAGE_BYTES = 1 << 28  # of a file
 NOT_AN_ARRAY = (
     *(ValueError, TypeError, LookupError, ArithmeticError, EOFError, RuntimeError, MemoryError, SyntaxError),
     *(AttributeError, struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+    tokenize.TokenError,  # of a header that opens more brackets than it closes
 )
 """Exceptions of numpy, zipfile and the decompressors for bytes that are not what they should be."""
 

@@ -75,6 +75,7 @@ def arrays(**stored: object) -> Callable[[Path], None]:
     return lambda path: npz(path, **stored)
 
 
+OPEN = content("npy").replace(b"{'descr'", b"(((((((((").replace(b"}", b" ")
 CLAIMS = content("npy").replace(b"(3, 1, 8, 8), }", b"(3, 1, 8, 999999), }").replace(b" " * 5 + b"\n", b"\n")
 
 CASES: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -91,6 +92,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a truncated archive": (of(content("npz")[:-300]), "must be an npz archive"),
     "a damaged archive": (of(flipped(content("npz"))), "must be an npz archive"),
     "an empty archive": (of(member()), "at least one array"),
+    "a header with open brackets": (of(OPEN), "a npy file with an array of numbers"),
     "a header that claims more": (of(CLAIMS), "a npy file with an array of numbers"),
     "two wrong names": (arrays(x=GOOD, y=GOOD), "there are the keys `x`, `y`; name it as the input"),
     "a name too many": (arrays(image=GOOD, mask=GOOD), "the graph has no input `mask`"),
