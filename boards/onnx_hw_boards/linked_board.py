@@ -18,6 +18,7 @@ from onnx_hw_boards.chip_lookup import packaged_chip
 from onnx_hw_boards.families.clock_source import ClockSource
 from onnx_hw_boards.links.uart import Uart
 from onnx_hw_boards.loader import Loader
+from onnx_hw_boards.memory import WeightMemory
 
 __all__ = ["LinkedBoard", "Uart", "board"]
 
@@ -111,6 +112,7 @@ def board(
     loader: Loader,
     title: str,
     default_clock_mhz: float,
+    memory: WeightMemory | None = None,
 ) -> LinkedBoard:
     """Return the board with an Amaranth platform class; raise ``ValueError`` where its chip is not known."""
     chip = packaged_chip(platform)
@@ -121,6 +123,7 @@ def board(
         package=chip.package,
         speed=chip.speed,
         default_clock_mhz=default_clock_mhz,
+        memory=memory,
         platform=platform,
         link=link,
         loader=loader,

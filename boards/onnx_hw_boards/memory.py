@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from onnx_hw_link.flash_tape import FlashTiming
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 DIGEST_BYTES = 16
 CRC_BYTES = 4
@@ -96,6 +98,8 @@ class FlashTiming:
 
         Cycle 0 is the reader's first cycle, and a byte comes when it leaves the reader's register.
         """
+        import numpy as np
+
         first, step = self.pushes()
         begins = self.once + self.pass_cycles(tape_bytes) * np.arange(passes)
         cycles: np.ndarray = (begins[:, None] + first + step * np.arange(tape_bytes)).reshape(-1)

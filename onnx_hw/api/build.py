@@ -23,6 +23,7 @@ from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.runtime.options import (
     DEFAULT_BOARD,
     BuildOptions,
+    MemoryChoice,
     OutputKind,
     QuantizeOptions,
     ReadOptions,
@@ -62,6 +63,7 @@ def build(
     clock_mhz: float | None = None,
     folding: str | os.PathLike[str] | None = None,
     weights: WeightStorage | str = WeightStorage.FIXED,
+    memory: MemoryChoice | str = MemoryChoice.NONE,
     stop_after: Stage | str = Stage.UNPACK,
     seed: int = 1,
     witness: bool = True,
@@ -111,6 +113,8 @@ def build(
         clock_mhz: clock to reach, in MHz, instead of the board's own.
         folding: TOML file with the lanes of every core, such as ``folding.toml`` of another build.
         weights: ``"loadable"`` for weights in memories that ``onnx-hw update`` fills with those of a retrained model.
+        memory: ``"flash"`` for weights that come from the board's flash, where each is used once a frame; ``"auto"``
+            for those that do not fit on the chip.
         stop_after: last stage to run, such as ``"schedule"``.
         seed: seed of the placer.
         witness: whether onnxruntime runs the model, too, where it is installed.
@@ -157,6 +161,7 @@ def build(
             multipliers=multipliers, fps=fps, latency_us=latency_us, fastest=goal_of(fastest), clock_mhz=clock_mhz
         ),
         weights=weights,  # type: ignore[arg-type]  # may be a text, too
+        memory=memory,  # type: ignore[arg-type]
         stop_after=stop_after,  # type: ignore[arg-type]  # may be a text; an unknown one is refused there
         reading=reading,
         quantizing=quantizing,

@@ -14,7 +14,7 @@ NAMES = {"clock": "clock_mhz", "dim": "dimensions", "latency": "latency_us"}
 """Keywords by option, where they differ in more than hyphens."""
 
 _WORDS = """
-accuracy-loss bits board calibration check clock cut-at dim engine fastest folding fps inputs latency lenient
+accuracy-loss bits board calibration check clock cut-at dim engine fastest folding fps inputs latency lenient memory
 multipliers newer no-bitstream-check no-gate-level no-witness out output-kind port precision random-calibration
 resize seed sqnr state stop-after store streaming strict waves weights
 """

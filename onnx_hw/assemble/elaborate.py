@@ -178,10 +178,14 @@ _ELEMENT = re.compile(r"\\\S+\[\d+\]\S*")
 
 
 def to_linked_chip(design: Design, link: Link, board_link: BoardLink, clock_mhz: float) -> str:
-    """Return the netlist of a whole chip behind a link, as it is simulated: without what differs between boards."""
+    """Return the netlist of a whole chip behind a link, as it is simulated: without what differs between boards.
+
+    A flash that the weights come from is in it, too.
+    """
     from onnx_hw_rtl.shells.shell import Shell
 
-    return to_rtlil(Shell(board_link.shell(assemble(design)[0], link, clock_mhz)))
+    network = _beside_flash(design, assemble(design)[0])
+    return to_rtlil(Shell(board_link.shell(network, link, clock_mhz)))
 
 
 def in_shell(design: Design, shell: ShellKind, link: Link, names: Mapping[str, str]) -> Component:

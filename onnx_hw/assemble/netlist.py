@@ -150,6 +150,18 @@ def require_way_to_load(board: Board) -> None:
     )
 
 
+def require_memory(board: Board) -> None:
+    """Raise ``UserError`` for a board without a memory for weights."""
+    if board.memory is None:
+        raise user_error(
+            "no-memory",
+            f"weights must come from a flash with four data pins; `{board.name}` has none that onnx-hw knows",
+            where="--memory",
+            hint="choose --board ulx3s, or leave out --memory",
+            stage="arguments",
+        )
+
+
 def without_loaded_contents(rtlil: str) -> str:
     """Return a netlist without the first contents of memories, and the first numbers, that are loaded at run time."""
     if "\\loaded" not in rtlil:
@@ -217,6 +229,7 @@ def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
         ports=board.link.ports,
         setting=setting,
         reset_cycles=source.reset_cycles,
+        flash=(board.memory.resource, 0) if board.memory and hasattr(circuit, "flash_sck") else None,
     )
     files = board.platform().prepare(top, "top", emit_src=False).files
     constraints = files["top" + PurePath(board.family.placement.constraints).suffix]

@@ -13,7 +13,7 @@ from onnx_hw.cli.option_groups import QUANTIZING, READING, SCHEDULING
 from onnx_hw.cli.parameter_types import Count, WordChoice
 from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.version import __version__
-from onnx_hw.runtime.options import SEEDS, BuildOptions, WeightStorage
+from onnx_hw.runtime.options import SEEDS, BuildOptions, MemoryChoice, WeightStorage
 from onnx_hw.runtime.stage import Stage
 
 
@@ -32,6 +32,11 @@ from onnx_hw.runtime.stage import Stage
 @click.option(
     "--weights", type=WordChoice([w.value for w in WeightStorage]), default=WeightStorage.FIXED.value, metavar="HOW",
     help="fixed: in the bitstream; loadable: in memories that `onnx-hw update` fills anew.  [default: fixed]",
+)  # fmt: skip
+@click.option(
+    "--memory", type=WordChoice([m.value for m in MemoryChoice]), default=MemoryChoice.NONE.value, metavar="WHERE",
+    help="none: all weights on the chip; flash: those that are used once a frame come from the board's flash; auto: "
+    "only those that do not fit.  [default: none]",
 )  # fmt: skip
 @click.option(
     "--stop-after", type=WordChoice([s.value for s in Stage]), default=Stage.UNPACK.value, metavar="STAGE",

@@ -25,6 +25,7 @@ from onnx_hw.commands.early_fit import refuse_too_large, refuse_too_many_weights
 from onnx_hw.commands.figure_check import different_figures, figure_error
 from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
 from onnx_hw.commands.stage_messages import ScaleOrigin
+from onnx_hw.commands.weights_outside import with_weights_outside, write_tape_file
 from onnx_hw.export.shells import write_shell
 from onnx_hw.implement.check_fit import check_fit
 from onnx_hw.implement.route import BITSTREAM, RouteResult
@@ -67,7 +68,7 @@ from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.runtime.background import beside
 from onnx_hw.runtime.blas_threads import one_blas_thread
 from onnx_hw.runtime.build_folder import BuildFolder, Made
-from onnx_hw.runtime.options import BuildOptions, SimulationEngine, WeightStorage
+from onnx_hw.runtime.options import BuildOptions, MemoryChoice, SimulationEngine, WeightStorage
 from onnx_hw.runtime.progress import Progress
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.subprocess_call import in_own_process
@@ -155,9 +156,10 @@ class BuildState:
     def quantize(self) -> None:
         recorder, scheme = self.recorder, scheme_from_options(self.options.quantizing)
         with suggest_cut(self.model):
-            refuse_too_many_weights(self.model, scheme, self.options.board)
+            if self.options.memory is MemoryChoice.NONE:
+                refuse_too_many_weights(self.model, scheme, self.options.board)
             prepared = self.prepared = prepare_model(self.model)
-        if not prepared.brings:
+        if not prepared.brings and self.options.memory is MemoryChoice.NONE:
             with self._widths_that_fit():
                 refuse_too_large(prepared, scheme, self.options.board, self.options.scheduling)
         data, self.origin = self._calibration_data(prepared)
@@ -258,6 +260,7 @@ class BuildState:
 
     def schedule(self) -> None:
         request = with_folding_file(self.options.scheduling, self.options.folding, self.network)
+        self.network = with_weights_outside(self.options.memory, self.board, self.network, request, self.warn)
         with self._widths_that_fit():
             self.design = flow.schedule(self.network, self.options.board, request)
         chosen = {
@@ -346,6 +349,8 @@ class BuildState:
         if self.options.waves and shown is None:
             self.warn([stage_messages.NO_WAVES])
         recorder.status(f"{self.proof}; `{shown[1]}`" if shown else str(self.proof))
+        if design.tape is not None:
+            return  # the circuit that is simulated has a model of the flash in it
         self.toolchain.emit(self.folder, recorder.record_file, design, self.given.frames, self.proof.verilog, recorder)
         if isinstance(self.board, VerilogBoard):
             write_shell(self.folder, recorder.record_file, design, self.netlist, self.given.frames, recorder)
@@ -406,6 +411,7 @@ class BuildState:
         self.recorder.running.cached = made.cached
         self.recorder.status(stage_messages.bitstream_fact(place))
         self.recorder.record_file("bitstream", place.name)
+        write_tape_file(self.folder, self.recorder.record_file, self.design)
         self.recorder.record(bitstream_sha256=made.files[BITSTREAM])
         self.packed = made
 
@@ -417,15 +423,9 @@ class BuildState:
             recorder.set_links(netlist_bitstream=proof_chain.open_bitstream(obstacle))
             return
         try:
+            made = self.packed, self.routed, self.synthesized
             comparison = self.toolchain.unpack(
-                self.packed,
-                self.routed,
-                self.synthesized,
-                self.design,
-                self.netlist,
-                self.folder,
-                self.given.frames,
-                recorder,
+                *made, self.design, self.netlist, self.folder, self.given.frames, recorder
             )
         except NotSimulated as error:
             self.warn([stage_messages.bitstream_warning(str(error))])

@@ -25,7 +25,7 @@ from onnx_hw.messages.regular_file import require_regular_file
 
 T = TypeVar("T")
 
-PACKAGE = "onnx_hw."
+PACKAGES = ("onnx_hw.", "onnx_hw_link.")
 """First letters of modules whose classes may stand in a file."""
 
 VALUE, DIGEST = "value", "sha256"
@@ -208,7 +208,7 @@ class _Reader:
 
 
 def _name(kind: type) -> str:
-    if not kind.__module__.startswith(PACKAGE):
+    if not kind.__module__.startswith(PACKAGES):
         raise TypeError(f"a {kind.__module__}.{kind.__name__} cannot be written to a file")
     return f"{kind.__module__}:{kind.__qualname__}"
 
@@ -216,7 +216,7 @@ def _name(kind: type) -> str:
 def _class(name: str, base: type) -> Any:
     """Return a class of onnx_hw by module and name."""
     module, _, path = name.partition(":")
-    if not module.startswith(PACKAGE) or "." in path:
+    if not module.startswith(PACKAGES) or "." in path:
         raise TypeError(f"{name} is no class of onnx_hw")
     made = getattr(sys.modules.get(module) or import_module(module), path)
     known = isinstance(made, type) and issubclass(made, base) and made.__module__ == module

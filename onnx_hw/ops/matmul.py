@@ -383,6 +383,11 @@ class MatMul(Operator[MatMulFolding]):
     def taped_words(self, folding: MatMulFolding) -> tuple[Order, int] | None:
         return (self.weight_words(folding), self.turns(folding)[1]) if self.taped else None
 
+    def on_tape(self) -> MatMul | None:
+        if self.streams_weights or self.loaded is not None or self.operand.pixels > 1:
+            return None
+        return replace(self, taped=True)
+
     def taped_beats(self, folding: MatMulFolding) -> np.ndarray:
         return self.weight_words(folding).to_beats(self.constants[None, None])
 

@@ -195,6 +195,10 @@ class Operator(ABC, Generic[F]):
         """
         return None
 
+    def on_tape(self) -> Operator[Any] | None:
+        """Return the operator with its constants on a tape; None where it has none, or needs one several times."""
+        return None
+
     def taped_beats(self, folding: F) -> np.ndarray:
         """Return these words of a frame, (words, lanes) integers."""
         raise NotImplementedError(f"{type(self).__name__} takes nothing from a tape")
@@ -272,6 +276,12 @@ class Operator(ABC, Generic[F]):
     def narrowest(self) -> F:
         """The slowest folding, which every operator has."""
         return cast(F, self.folding_type.narrowest())
+
+    @property
+    def taped_bits(self) -> int:
+        """Bits of the constants that come from a tape; 0 where none come."""
+        taped = self.taped_words(self.narrowest)
+        return taped[0].tensor.size * taped[0].tensor.dtype.bits if taped else 0
 
     @property
     def has_loaded_constants(self) -> bool:

@@ -24,6 +24,7 @@ VALUES = {
     "fastest": "--fastest",
     "clock_mhz": "--clock",
     "weights": "--weights",
+    "memory": "--memory",
     "stop_after": "--stop-after",
     "seed": "--seed",
     "store": "--store",

@@ -97,6 +97,14 @@ class WeightStorage(StrEnum):
     LOADABLE = "loadable"  # in memories that `onnx-hw update` fills anew
 
 
+class MemoryChoice(StrEnum):
+    """Memory outside the chip for weights."""
+
+    NONE = "none"
+    FLASH = "flash"  # those of all layers that use each weight once a frame
+    AUTO = "auto"  # those of as few such layers as must be, of none where all weights fit on the chip
+
+
 MOST_DB = 90.0
 """Largest signal-to-noise ratio in dB that integers of 16 bits may reach; float32 itself has about 140."""
 
@@ -179,6 +187,7 @@ class BuildOptions(ModelOptions):
         waves: whether the circuit's first cycles are written as a waveform.
         random_calibration: whether a float model without samples is built with scales from random numbers.
         weights: whether the weights of a retrained model can be loaded into the circuit.
+        memory: whether weights come from a memory outside the chip.
     """
 
     out: Path | None = None
@@ -191,13 +200,14 @@ class BuildOptions(ModelOptions):
     waves: bool = False
     random_calibration: bool = False
     weights: WeightStorage = WeightStorage.FIXED
+    memory: MemoryChoice = MemoryChoice.NONE
 
     def __post_init__(self) -> None:
         """Raise ``UserError`` for a seed out of range, an unknown stage, and options that do not go together."""
         _take_texts(
             self,
             ("model", "out", "inputs", "calibration", "folding", "store"),
-            {"stop_after": Stage, "weights": WeightStorage},
+            {"stop_after": Stage, "weights": WeightStorage, "memory": MemoryChoice},
         )
         object.__setattr__(self, "resize", resize_of(self.resize))
         if not SEEDS[0] <= self.seed <= SEEDS[1]:
@@ -207,6 +217,9 @@ class BuildOptions(ModelOptions):
             message = f"there are no waveforms before the circuit is simulated, and {self.stop_after} is the last stage"
             hint = "leave out --waves, or stop after simulate or later"
             raise UserError(Problem("argument", message, "--waves", hint, stage="arguments"))
+        if self.memory is not MemoryChoice.NONE and self.weights is WeightStorage.LOADABLE:
+            message = "weights must be loadable or come from a memory outside the chip, not both"
+            raise UserError(Problem("argument", message, "--memory", "leave out --weights", stage="arguments"))
         if self.random_calibration and (self.calibration is not None or self.inputs is not None):
             message = "random numbers take the place of samples, and there are samples"
             hint = "leave out --random-calibration"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -24,10 +25,12 @@ from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.schedule_network import design_at_rate, has_slow_design, schedule_network
 from onnx_hw.schedule.search_folding import Search, far_too_little
+from onnx_hw.schedule.write_tape import write_tape
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_link.flash_tape import FlashTiming, whole_rows
 
 NOTHING = Cells()
 
@@ -83,13 +86,34 @@ def schedule_for_board(
     Raises:
         UserError: as ``schedule_network``.
     """
-    request = request or ScheduleRequest()
+    design, foldings = _on_chip(board, network, request or ScheduleRequest(), search)
+    if not design.taped_ports():
+        return design, foldings
+    return write_tape(replace(design, flash=_timing(board, design.clock_mhz))), foldings
+
+
+def _timing(board: Board, clock_mhz: float) -> FlashTiming | None:
+    """Return the timing of the reader of a board's flash; None for a board without one."""
+    return board.memory.timing(clock_mhz) if board.memory else None
+
+
+def most_frames_from_memory(board: Board, network: Network, clock_mhz: float) -> float:
+    """Return the greatest rate that the weights outside the chip allow; infinity where there are none."""
+    used = sum(-(-bits // 8) for node in network.nodes if (bits := node.operator.taped_bits))
+    timing = _timing(board, clock_mhz)
+    return clock_mhz * 1e6 / timing.pass_cycles(whole_rows(used)) if timing and used else math.inf
+
+
+def _on_chip(
+    board: Board, network: Network, request: ScheduleRequest, search: Search
+) -> tuple[Design, dict[str, Folding]]:
+    """Return the design without the order of weights outside the chip."""
     multipliers, target = request.multipliers, DesignTarget(board, clock_of(board, request.clock_mhz))
     shell = shell_cells(network, board, target.clock_mhz)
 
     budget, most = target_budget(board, multipliers, shell), full_budget(board, multipliers, shell)
     if isinstance(board, LinkedBoard) and request.wants_fastest and not multipliers and not request.depths:
-        fps = most_frames_a_second(network, board.link)
+        fps = min(most_frames_a_second(network, board.link), most_frames_from_memory(board, network, target.clock_mhz))
         enough = design_at_rate(network, budget, fps, target=target, most=most, search=search)
         if enough is not None:
             return enough  # else the chip does not keep the link busy: as fast as it can, then

@@ -24,6 +24,9 @@ from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.ops.tape import TAPE, TAPE_DEPTH, WEIGHTS_PORT, WORD_DEPTH, Tape, weights_edge
 from onnx_hw.timing.prediction import Events
 
+NEVER = np.iinfo(np.int64).max
+"""Cycle of what a network that comes to a stop by itself never does: it comes last on a tape."""
+
 
 def write_tape(design: Design) -> Design:
     """Return the design with the order of its weights outside the chip; the same if it has none there.
@@ -51,7 +54,8 @@ def with_tape(design: Design, tape: Tape) -> Design:
 
 
 def group_needs(design: Design) -> dict[str, np.ndarray]:
-    """Return the cycle in which each core needs the first word of each of its groups, in a frame alone, by node.
+    """Return the cycle in which each core needs the first word of each of its groups, in a frame alone, by node; or
+    ``NEVER``.
 
     Args:
         design: without a tape, so that each core's weights come from a source of its own, and are always there.
@@ -68,5 +72,9 @@ def group_needs(design: Design) -> dict[str, np.ndarray]:
         needs, waits = np.asarray(buffer.needs), np.asarray(buffer.waits)
         first = np.searchsorted(needs, np.arange(port.groups) * port.group_words)
         once = next(engine.once for engine in schedule.engines if engine.name == buffer.reader)
-        needed[port.node] = fires[port.node, buffer.reader][once + waits[first]]
+        fired = fires[port.node, buffer.reader]
+        operation = once + waits[first]
+        needed[port.node] = np.full(port.groups, NEVER)
+        reached = operation < len(fired)
+        needed[port.node][reached] = fired[operation[reached]]
     return needed

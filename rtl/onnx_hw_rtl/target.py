@@ -45,6 +45,8 @@ class Primitives:
             integers with a bit each; in one carry chain, whose look-up tables do the ands.
         pll: (m, pad, setting): into ``m``, the clock that a PLL makes of the one at a platform's pad, and whether it
             has locked.
+        configuration_clock: (clock): a cell that drives the pin of the configuration flash's clock, which no pad
+            reaches.
     """
 
     multiplier: Callable[[Value, Value, Value], Elaboratable] | None = None
@@ -53,6 +55,7 @@ class Primitives:
     distributed_memory: bool = True
     gated_sum: Callable[[Module, str, Gated, Gated, int, bool], Value] | None = None
     pll: Callable[[Module, Any, PllSetting], tuple[Value, Value]] | None = None
+    configuration_clock: Callable[[Value], Elaboratable] | None = None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from onnx_hw.messages.errors import user_error
 from onnx_hw.report.build_command import build_command
 from onnx_hw.report.build_request import flat
-from onnx_hw.runtime.options import BuildOptions, OutputKind, QuantizeOptions, ReadOptions, Resize, WeightStorage
+from onnx_hw.runtime.options import (
+    BuildOptions,
+    MemoryChoice,
+    OutputKind,
+    QuantizeOptions,
+    ReadOptions,
+    Resize,
+    WeightStorage,
+)
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 from support.cli_runner import Instead, call
@@ -45,7 +53,17 @@ QUANTIZING = st.one_of(
     st.builds(QuantizeOptions, sqnr=st.sampled_from([12.5, 30.0])),
     st.builds(QuantizeOptions, accuracy_loss=st.sampled_from([0.25, 1.0])),
 )
-OPTIONS = st.builds(
+STORAGE = st.sampled_from(
+    [(WeightStorage.LOADABLE, MemoryChoice.NONE), *((WeightStorage.FIXED, memory) for memory in MemoryChoice)]
+)
+
+
+def with_storage(options: BuildOptions, storage: tuple[WeightStorage, MemoryChoice]) -> BuildOptions:
+    weights, memory = storage
+    return options.but(weights=weights, memory=memory)
+
+
+UNSTORED = st.builds(
     BuildOptions,
     model=PATHS,
     board=st.sampled_from(["ecp5", "icebreaker"]),
@@ -67,10 +85,10 @@ OPTIONS = st.builds(
     seed=st.integers(1, 99),
     store=optional(PATHS),
     waves=st.booleans(),
-    weights=st.sampled_from(WeightStorage),
     reading=READING,
     quantizing=QUANTIZING,
 )
+OPTIONS = st.builds(with_storage, UNSTORED, STORAGE)
 
 
 def asked_by(command: str) -> BuildOptions:
@@ -100,7 +118,8 @@ def test_scales_of_random_numbers_and_fields_that_are_left_out() -> None:
 
 def test_every_field_is_drawn_above() -> None:
     """A new option must stand in the command, too."""
-    drawn = {*OPTIONS.wrapped_strategy.kwargs} if hasattr(OPTIONS, "wrapped_strategy") else {*OPTIONS.kwargs}
+    builds = getattr(UNSTORED, "wrapped_strategy", UNSTORED)
+    drawn = {*builds.kwargs, "weights", "memory"}
     assert {field.name for field in fields(BuildOptions)} - drawn == {"random_calibration"}
 
 

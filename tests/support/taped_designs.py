@@ -47,26 +47,30 @@ def taped_designs(draw: st.DrawFn, size: int, operations: int) -> Design:
     assume(products)
     chosen = draw(st.permutations(products))[: draw(st.integers(1, MOST_ON_TAPE))]
     design = on_tape(design, {name: draw(st.sampled_from([None, 1, 2, 3])) for name in chosen})
-    tape = write_tape(replace(design, flash=draw(st.sampled_from([None, FAST_FLASH])))).tape
-    assert tape is not None
     design = write_tape(replace(design, flash=draw(st.sampled_from([None, FAST_FLASH]))))
     deeper = {weights_edge(name): FifoSize(draw(st.integers(1, 3)), 1, 1) for name in chosen}
     return replace(design, fifos={**design.fifos, **deeper})
 
 
 def perceptron(
-    sizes: Sequence[int], lanes: Sequence[tuple[int, int]], *, flash: FlashTiming | None = None, capacity: int = 2
+    sizes: Sequence[int],
+    lanes: Sequence[tuple[int, int]],
+    *,
+    flash: FlashTiming | None = None,
+    capacity: int | None = 2,
+    taped: bool = True,
 ) -> Design:
     """A row of products with a requantizer behind each, all of them on a tape that is not written yet.
 
     Args:
         lanes: of inputs and results of each product; a neighbour takes what the one before gives.
+        taped: False for weights on the chip.
     """
     sketch, tensor = Sketch(), Tensor((1, 1, sizes[0]), Int(8))
     x = sketch.input("x", tensor)
     for k, (outputs, (taken, given)) in enumerate(zip(sizes[1:], lanes, strict=True)):
         weights = np.random.default_rng(k).integers(-128, 128, (outputs, tensor.channels))
-        product = MatMul(tensor, weights, taped=True, capacity=capacity)
+        product = MatMul(tensor, weights, taped=taped, capacity=capacity if taped else None)
         (x,) = sketch.add(f"product{k}", product, [x], MatMulFolding(taken, given), 2)
         grid = Grid.over(Int(8), zero_point=0)
         requantize = Requantize(product.results()[0], (Fraction(1, 16 * tensor.channels),), (Fraction(0),), grid)

@@ -24,7 +24,7 @@ from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.prove.circuit import pin_level
-from onnx_hw.prove.circuit.gate_level import NotSimulated, frames_of_a_run
+from onnx_hw.prove.circuit.gate_level import FLASH_UNKNOWN, NotSimulated, frames_of_a_run
 from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, streams_of
 from onnx_hw.prove.circuit.pin_level import BoardNetlist
 from onnx_hw.prove.circuit.run_time import announce_long_run
@@ -167,6 +167,8 @@ def check(
         NotSimulated: the family, or the computer, has nothing to unpack or to simulate it with.
     """
     board = chip.target.board
+    if design.tape is not None:
+        raise NotSimulated(FLASH_UNKNOWN)
     unpack = chip.family.unpacker()
     if unpack is None:
         raise NotSimulated(f"the bitstreams of {chip.family.name} are not unpacked")

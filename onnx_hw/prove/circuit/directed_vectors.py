@@ -124,6 +124,8 @@ def _isolated_design(
         foldings={node.name: design.foldings[node.name] for node in nodes},
         fifos={node.outputs[0]: design.fifos[node.outputs[0]] for node in nodes},
         delays={},
+        flash=None,  # each core that takes weights from a tape has a source of its own
+        tape=None,
     )
     return isolated, values
 

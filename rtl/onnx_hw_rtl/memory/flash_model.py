@@ -203,14 +203,14 @@ class BesideFlash(Component):
         circuit: the circuit; it has the ports of ``onnx_hw_rtl.memory.qspi_flash.FLASH_PORTS``.
         prefix: first part of the names of these.
 
-    Ports, besides: ``flash_fault``, a ``FlashFault``.
+    Ports, besides: ``memory_fault``, a ``FlashFault``.
     """
 
     def __init__(self, circuit: Component, model: FlashModel, prefix: str) -> None:
         self.circuit, self.model, self.prefix = circuit, model, prefix
         members = circuit.signature.members
         kept = {name: members[name] for name in members if not name.startswith(f"{prefix}_")}
-        super().__init__({**kept, "flash_fault": Out(FlashFault)})
+        super().__init__({**kept, "memory_fault": Out(FlashFault)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -231,6 +231,6 @@ class BesideFlash(Component):
             model.dq_i.eq(pin("dq_o")),
             model.dq_oe.eq(pin("dq_oe")),
             pin("dq_i").eq(model.dq_o),
-            self.flash_fault.eq(model.fault),
+            self.memory_fault.eq(model.fault),
         ]
         return m

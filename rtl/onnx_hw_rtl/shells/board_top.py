@@ -27,6 +27,7 @@ class BoardTop(Elaboratable):
         ports: directions, i or o, of the ports of the circuit, which are subsignals of that resource.
         setting: setting of the PLL between the platform's clock and ``sync``; None without a PLL.
         reset_cycles: least number of cycles in reset.
+        flash: name and number of the resource of a flash that the circuit reads; None where it reads none.
     """
 
     def __init__(
@@ -38,9 +39,10 @@ class BoardTop(Elaboratable):
         ports: Mapping[str, str],
         setting: PllSetting | None,
         reset_cycles: int,
+        flash: tuple[str, int] | None = None,
     ) -> None:
         self.circuit, self.target, self.link, self.ports = circuit, target, link, ports
-        self.setting, self.reset_cycles = setting, reset_cycles
+        self.setting, self.reset_cycles, self.flash = setting, reset_cycles, flash
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -62,7 +64,30 @@ class BoardTop(Elaboratable):
             m.submodules[name] = buffer = io.Buffer(direction, getattr(pads, name))
             port = getattr(self.circuit, name)
             m.d.comb += port.eq(buffer.i) if direction == "i" else buffer.o.eq(port)
+        if self.flash is not None:
+            self._connect_flash(m, platform.request(*self.flash, dir="-"))
         return m
+
+    def _connect_flash(self, m: Module, pads: Any) -> None:
+        """Connect the reader of a flash. Its clock has a pad of the resource, or one that only a primitive reaches."""
+        circuit = self.circuit
+        m.submodules.flash_select = select = io.Buffer("o", pads.cs)
+        m.d.comb += select.o.eq(~circuit.flash_cs_n)
+        if hasattr(pads, "clk"):
+            m.submodules.flash_clock = clock = io.Buffer("o", pads.clk)
+            m.d.comb += clock.o.eq(circuit.flash_sck)
+        elif self.target.primitives.configuration_clock is not None:
+            m.submodules.flash_clock = self.target.primitives.configuration_clock(circuit.flash_sck)
+        else:
+            raise ValueError("the clock of the flash must have a pad, or a primitive that reaches it")
+        for bit, name in enumerate(("copi", "cipo", "wp", "hold")):
+            pad = getattr(pads, name)
+            m.submodules[f"flash_{name}"] = data = io.Buffer("io", with_direction(pad))
+            m.d.comb += [
+                data.o.eq(circuit.flash_dq_o[bit]),
+                data.oe.eq(circuit.flash_dq_oe[bit]),
+                circuit.flash_dq_i[bit].eq(data.i),
+            ]
 
     def _clock(self, m: Module, platform: Any) -> tuple[Value, Value]:
         """Return the clock of ``sync``, and whether it is stable."""
@@ -90,6 +115,11 @@ def hold_reset(m: Module, asleep: Signal, cycles: int) -> None:
     with m.If(~awake[1]):
         m.d.board += count.eq(0)
     m.d.comb += ResetSignal("sync").eq(reset)
+
+
+def with_direction(pad: Any) -> Any:
+    """Return a pad that drives in both directions, whatever a platform uses it for, and inverts nothing."""
+    return io.SingleEndedPort(pad.io, invert=False, direction="io")
 
 
 class _Retargeted(Elaboratable):

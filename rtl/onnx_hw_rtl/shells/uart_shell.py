@@ -10,7 +10,13 @@ from amaranth.lib.wiring import Component, In, Member, Out, connect
 from onnx_hw_link.link import Link
 from onnx_hw_rtl.link.endpoint import LinkEnd
 from onnx_hw_rtl.link.uart import UartReceiver, UartTransmitter
-from onnx_hw_rtl.shells.wrap_network import connect_load_bus, connect_streams, insert_network
+from onnx_hw_rtl.shells.wrap_network import (
+    connect_flash,
+    connect_load_bus,
+    connect_streams,
+    flash_ports,
+    insert_network,
+)
 
 __all__ = ["TracedUartShell", "UartShell"]
 
@@ -26,13 +32,14 @@ class UartShell(Component):
 
     Ports:
         rx, tx: the line, seen from the chip.
+        those of the network that lead to a flash.
     """
 
     MORE_PORTS: ClassVar[dict[str, Member]] = {}
 
     def __init__(self, network: Component, link: Link, divisor: int) -> None:
         self.network, self.link, self.divisor = network, link, divisor
-        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), **self.MORE_PORTS})
+        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), **flash_ports(network), **self.MORE_PORTS})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -53,6 +60,7 @@ class UartShell(Component):
         connect_streams(m, (*self.link.inputs, *self.link.outputs), end, self.network)
         if self.link.load:
             connect_load_bus(m, end, self.network)
+        connect_flash(m, self, self.network)
         return m
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Value
 from amaranth.lib.wiring import Component, Out
 
 from onnx_hw_link.link import LinkPort
 
-__all__ = ["connect_load_bus", "connect_streams", "insert_network"]
+__all__ = ["connect_flash", "connect_load_bus", "connect_streams", "flash_ports", "insert_network"]
 
 
 def insert_network(m: Module, network: Component, restart: Value) -> None:
@@ -26,6 +27,23 @@ def connect_streams(m: Module, ports: Sequence[LinkPort], here: Component, there
             name = f"{port.name}_{part}"
             a, b = getattr(here, name), getattr(there, name)
             m.d.comb += b.eq(a) if here.signature.members[name].flow == Out else a.eq(b)
+
+
+FLASH_PREFIX = "flash_"
+"""First part of the names of the ports by which a network reaches a flash."""
+
+
+def flash_ports(network: Component) -> dict[str, Any]:
+    """Return the ports of a network that lead to a flash, which a shell has, too."""
+    members = network.signature.members
+    return {name: members[name] for name in members if name.startswith(FLASH_PREFIX)}
+
+
+def connect_flash(m: Module, shell: Component, network: Component) -> None:
+    """Connect those of the shell to those of the network."""
+    for name, member in flash_ports(network).items():
+        outside, inside = getattr(shell, name), getattr(network, name)
+        m.d.comb += outside.eq(inside) if member.flow == Out else inside.eq(outside)
 
 
 def connect_load_bus(m: Module, end: Component, network: Component) -> None:

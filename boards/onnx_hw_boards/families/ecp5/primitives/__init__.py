@@ -6,7 +6,14 @@ part of a bitstream.
 """
 
 from onnx_hw_boards.families.ecp5.primitives.block_ram import rom
-from onnx_hw_boards.families.ecp5.primitives.cells import flip_flop, gated_sum, multiplier, pll
+from onnx_hw_boards.families.ecp5.primitives.cells import configuration_clock, flip_flop, gated_sum, multiplier, pll
 from onnx_hw_rtl.target import Primitives
 
-PRIMITIVES = Primitives(multiplier=multiplier, rom=rom, flip_flop=flip_flop, gated_sum=gated_sum, pll=pll)
+PRIMITIVES = Primitives(
+    multiplier=multiplier,
+    rom=rom,
+    flip_flop=flip_flop,
+    gated_sum=gated_sum,
+    pll=pll,
+    configuration_clock=configuration_clock,
+)

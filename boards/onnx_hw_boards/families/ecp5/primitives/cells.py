@@ -52,6 +52,11 @@ def flip_flop(d: Value, q: Value) -> Instance:
     )
 
 
+def configuration_clock(clock: Value) -> Instance:
+    """Return USRMCLK (sysCONFIG usage guide FPGA-TN-02039), which drives the clock of the configuration flash."""
+    return Instance("USRMCLK", i_USRMCLKI=clock, i_USRMCLKTS=0)
+
+
 ADD, SUBTRACT = 0x7888, 0x8777
 """Tables of AB ⊕ CD and its complement. Their low nibble, which C and D = 0 select, is the carry that a bit makes."""
 

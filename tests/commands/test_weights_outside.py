@@ -1,0 +1,110 @@
+"""Build of a network whose weights come from the flash of a board."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import onnx
+import onnx_hw
+from onnx import TensorProto, helper, numpy_helper
+from onnx_hw.assemble.design_file import read_design
+from onnx_hw.assemble.elaborate import tape_contents
+from onnx_hw.assemble.netlist import netlist_of
+from onnx_hw.ir import golden
+from onnx_hw.messages.errors import UserError
+
+SIZES = (16, 24, 12, 4)
+SAMPLES = np.random.default_rng(1).normal(size=(12, 1, SIZES[0])).astype(np.float32)
+
+
+def perceptron_model() -> onnx.ModelProto:
+    """Return x[1,16] → Gemm, Relu → Gemm, Relu → Gemm → y[1,4], with random floats."""
+    random, nodes, constants, tensor = np.random.default_rng(0), [], [], "x"
+    for k, (inputs, outputs) in enumerate(pairwise(SIZES)):
+        last = k == len(SIZES) - 2
+        matrix = (random.normal(size=(inputs, outputs)) / np.sqrt(inputs)).astype(np.float32)
+        constants += [numpy_helper.from_array(matrix, f"w{k}")]
+        constants += [numpy_helper.from_array(random.normal(size=outputs).astype(np.float32) / 9, f"b{k}")]
+        nodes.append(helper.make_node("Gemm", [tensor, f"w{k}", f"b{k}"], ["y" if last else f"s{k}"], f"dense{k}"))
+        if not last:
+            nodes.append(helper.make_node("Relu", [f"s{k}"], [tensor := f"h{k}"], f"relu{k}"))
+    graph = helper.make_graph(
+        nodes,
+        "perceptron",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, SIZES[0]])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, SIZES[-1]])],
+        constants,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> onnx_hw.Build:
+    return onnx_hw.build(
+        perceptron_model(),
+        board="ulx3s",
+        calibration=SAMPLES,
+        memory="flash",
+        stop_after="simulate",
+        witness=False,
+        out=tmp_path_factory.mktemp("taped"),
+    )
+
+
+def test_every_value_and_every_firing_agrees(built: onnx_hw.Build) -> None:
+    """The flash and its reader are simulated with the circuit."""
+    simulation = built.report.simulation
+    assert simulation is not None and (simulation.mismatches, simulation.firing_mismatches) == (0, 0)
+    assert simulation.values_compared > 1000 and simulation.firings_compared > 10_000
+
+
+def test_the_interval_is_a_pass_of_the_flash(built: onnx_hw.Build) -> None:
+    design = read_design(built.folder).design
+    assert design.tape is not None and design.flash is not None
+    assert design.interval == design.flash.pass_cycles(design.tape.size) == built.report.design.interval_cycles  # type: ignore[union-attr]
+    assert design.tape.used_bytes == sum(a * b for a, b in pairwise(SIZES))
+
+
+def test_the_netlist_reads_the_flash_of_the_board(built: onnx_hw.Build) -> None:
+    netlist = netlist_of(read_design(built.folder).design)
+    assert "USRMCLK" in netlist.rtlil, "the only way to the clock of an ECP5's flash"
+    for pad, pin in {"cs": "R2", "copi": "W2", "cipo": "V2", "wp": "Y2", "hold": "W1"}.items():
+        assert f'LOCATE COMP "spi_flash_0__{pad}__io" SITE "{pin}";' in netlist.constraints
+
+
+def test_the_tape_holds_the_weights_of_golden(built: onnx_hw.Build) -> None:
+    """Read back byte by byte: each layer's weights lie in its groups, row after row."""
+    design = read_design(built.folder).design
+    assert design.tape is not None
+    contents, at = tape_contents(design), 0
+    seen: dict[int, list[int]] = {}
+    for which, groups in design.tape.runs:
+        port = design.tape.ports[which]
+        count = groups * port.group_words * port.word_bytes
+        seen.setdefault(which, []).extend(contents[at : at + count])
+        at += count
+    for which, port in enumerate(design.tape.ports):
+        matrix = design.network.node(port.node).operator.constants  # type: ignore[attr-defined]
+        assert port.word_bytes == 1, "one lane"
+        np.testing.assert_array_equal(np.array(seen[which], np.uint8).astype(np.int8).reshape(matrix.shape), matrix)
+
+
+@pytest.mark.slow
+def test_the_whole_chip_computes_as_golden(built: onnx_hw.Build) -> None:
+    """Let frames pass the simulated link, with weights from the simulated flash."""
+    network = read_design(built.folder).design.network
+    result = onnx_hw.infer(built.folder, SAMPLES, port="sim")
+    np.testing.assert_array_equal(result["y"], golden.run(network, {"x": SAMPLES})["y"])
+
+
+def test_a_board_without_a_known_flash_is_refused() -> None:
+    with pytest.raises(UserError, match="`icebreaker` has none that onnx-hw knows"):
+        onnx_hw.build(perceptron_model(), board="icebreaker", calibration=SAMPLES, memory="flash", witness=False)
+
+
+def test_weights_are_loadable_or_outside() -> None:
+    with pytest.raises(UserError, match="not both"):
+        onnx_hw.build(perceptron_model(), board="ulx3s", calibration=SAMPLES, memory="auto", weights="loadable")

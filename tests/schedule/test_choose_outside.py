@@ -1,0 +1,66 @@
+"""Choice of the weights that lie outside the chip, and designs for a board with a flash."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import onnx_hw_boards
+from onnx_hw.ir.network import Network
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.tensor import Tensor
+from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw.schedule.choose_outside import candidates_outside, put_outside, put_outside_what_does_not_fit
+from onnx_hw.schedule.schedule_for_board import most_frames_from_memory, schedule_for_board
+from onnx_hw_boards.memory import WeightMemory
+from support.taped_designs import perceptron
+
+ULX3S = onnx_hw_boards.board("ulx3s")
+
+
+def network_of(*sizes: int) -> Network:
+    return perceptron(sizes, [(1, 1)] * (len(sizes) - 1), taped=False).network
+
+
+def outside(network: Network) -> list[str]:
+    return [node.name for node in network.nodes if node.operator.taped_bits]
+
+
+def test_the_largest_come_first() -> None:
+    network = network_of(8, 16, 32, 4)
+    assert [node.name for node in candidates_outside(network)] == ["product1", "product0", "product2"]
+    assert outside(put_outside(network, ["product1"])) == ["product1"]
+
+
+def test_a_weight_that_is_used_several_times_a_frame_stays() -> None:
+    product = network_of(8, 4).nodes[0].operator
+    assert isinstance(product, MatMul) and product.on_tape() is not None
+    row = replace(product, operand=Tensor((1, 3, 8), product.operand.dtype))
+    assert row.on_tape() is None
+
+
+def test_auto_puts_nothing_outside_that_fits() -> None:
+    network = network_of(64, 32, 16)
+    assert put_outside_what_does_not_fit(ULX3S, network, ScheduleRequest()) is not None
+    assert outside(put_outside_what_does_not_fit(ULX3S, network, ScheduleRequest())) == []
+
+
+def test_auto_puts_as_few_outside_as_must_be() -> None:
+    """One of two layers that are too large together."""
+    network = network_of(1024, 320, 768, 16)
+    assert outside(put_outside_what_does_not_fit(ULX3S, network, ScheduleRequest())) == ["product0"]
+
+
+def test_a_design_is_no_wider_than_its_memory_is_fast() -> None:
+    network = put_outside(network_of(256, 128, 64), ["product0", "product1"])
+    design, _ = schedule_for_board(ULX3S, network)
+    assert design.tape is not None and design.flash == ULX3S.memory.timing(design.clock_mhz)  # type: ignore[union-attr]
+    rate = most_frames_from_memory(ULX3S, network, design.clock_mhz)
+    assert design.frames_per_second == rate, "the flash is what is slowest, whole bytes and no gaps"
+    assert design.resources().mac_lanes <= 4, "a lane takes a byte a cycle, the flash brings one in four or more"
+
+
+def test_timings_of_the_memory() -> None:
+    """Data come at half the clock, or slower where the pads and the flash take longer than a period."""
+    memory = WeightMemory(bytes=1 << 24, offset=1 << 20)
+    assert [memory.timing(mhz).half_period for mhz in (25, 100, 120, 250)] == [1, 1, 2, 4]
+    assert memory.peak_bytes_a_second(100) == 25e6 and memory.room() == 15 << 20
