@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.rounding_shift import LoadableBounds
 from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ir.verify_network import verify_network
@@ -24,6 +25,7 @@ from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.normalize import Normalize
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.requantize import Monotone, NotInForm, Staircase
 from onnx_hw.ops.softmax import Softmax
 from onnx_hw.ops.tensor import Tensor
@@ -33,7 +35,7 @@ Declare = Callable[[NetworkNode, bool], "Operator[Any] | None"]
 """Function from a node, and whether its operand has sums of loaded weights, to the operator with loadable constants;
 None where its constants stay."""
 
-FLAGS = frozenset(("loads_pad", "loads_offsets", "bounded"))
+FLAGS = frozenset(("loads_pad", "loads_offsets", "loads_fill", "loaded", "epsilon_bits", "bounded"))
 """Fields of operators that only a declaration sets, or that do not change the circuit by themselves."""
 
 
@@ -46,7 +48,7 @@ def declare_loadable(network: Network) -> Network:
 
     def declare(node: NetworkNode, of_sums: bool) -> Operator[Any] | None:
         match node.operator:
-            case MatMul() | Depthwise() | Window() | Pool() | Multiply():
+            case MatMul() | Depthwise() | Window() | Pool() | Multiply() | Rearrange() | Softmax() | Normalize():
                 return node.operator.loadable()
             case Lookup() | Monotone() if node.operator.form is not None:
                 return None  # the lowering has chosen it
@@ -70,7 +72,7 @@ def nodes_with_fixed_constants(network: Network) -> list[NetworkNode]:
                 return operator.form is None
             case Add():
                 return operator.factors not in ((1, 1), (1, -1))
-        return isinstance(operator, Softmax | Normalize | Divide)
+        return isinstance(operator, Divide)
 
     return [node for node in network.nodes if is_fixed(node.operator)]
 
@@ -95,6 +97,12 @@ def declare_like(network: Network, built: Network) -> Network:
                 return operator.with_pad(loads=like.loads_pad)
             case Multiply() as operator, Multiply():
                 return replace(operator, loads_offsets=like.loads_offsets)
+            case Rearrange() as operator, Rearrange():
+                return operator.loadable(loads=like.loads_fill)
+            case Softmax() as operator, Softmax():
+                return replace(operator, loaded=like.loaded)
+            case Normalize() as operator, Normalize():
+                return replace(operator, epsilon_bits=like.epsilon_bits)
             case Monotone() as operator, Monotone() if like.form is not None:
                 channels = 1 if isinstance(like.form, LoadableBounds) else like.form.channels
                 whole = operator.with_channels() if channels > operator.exact.channels else operator
@@ -140,6 +148,8 @@ def _with_operands(operator: Operator[Any], operands: list[Tensor | None]) -> Op
     changed: dict[str, Any] = {}
     if isinstance(operator, Staircase) and operands[0] is not None:
         changed["function"] = operator.function_over(*operands[0].range)
+    if isinstance(operator, Softmax) and operands[0] is not None:
+        changed["exponentials"] = operator.over(*operands[0].range)
     if isinstance(operator, Lookup) and operands[0] is not None:
         changed["values"] = operator.over(*operands[0].range)
     for each in fields(operator):  # type: ignore[arg-type]  # all operators are dataclasses
@@ -199,6 +209,8 @@ def _unequal_settings(built: Operator[Any], other: Operator[Any]) -> str:
         if each.name in FLAGS:
             continue
         one, two = getattr(built, each.name), getattr(other, each.name)
+        if isinstance(one, Grid) and not isinstance(built, Monotone) and one != two:
+            return f"the grid {one!r}, and the model {two!r}"
         numbers = one if isinstance(one, tuple) else (one,)
         loaded = each.name in built.loaded_fields
         if all(isinstance(number, int | str) for number in numbers) and one != two and not loaded:

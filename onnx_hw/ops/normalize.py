@@ -19,7 +19,7 @@ from onnx_hw.exact.division import rounded_quotient
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.inverse_root import half_bits, inverse_roots
 from onnx_hw.ops.affine_ranges import AffineSequence
-from onnx_hw.ops.demand.blocks import accumulator, added, delayed, engine, position, shared_buffer
+from onnx_hw.ops.demand.blocks import accumulator, added, delayed, engine, loaded_number, position, shared_buffer
 from onnx_hw.ops.demand.division import pixel_ring_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand
 from onnx_hw.ops.demand.wide_product import WIDEST_FACTOR, wide_product_demand, wide_product_latency
@@ -37,6 +37,9 @@ POINT_BITS = 18
 
 MULTIPLE_LATENCY = 3
 """Cycles of a multiple of an element, where the weight is no power of two."""
+
+GREATER_EPSILON_BITS = 3
+"""Bits by which a loaded epsilon may be greater than the first one."""
 
 ROOT_SLACK = 5
 """Beats that the buffer of elements holds more than a root takes cycles."""
@@ -66,6 +69,7 @@ class Normalize(Operator[NormalizeFolding]):
         finer: bits by which W is finer than the squares, so that a small epsilon is not lost.
         mantissa_bits: bits of r.
         fraction_bits: bits behind the point of the result.
+        epsilon_bits: bits of an epsilon that may be loaded at run time; 0 for a constant.
     """
 
     operand: Tensor
@@ -75,6 +79,7 @@ class Normalize(Operator[NormalizeFolding]):
     finer: int = 0
     mantissa_bits: int = 16
     fraction_bits: int = 18
+    epsilon_bits: int = 0
 
     folding_type = NormalizeFolding
     row_by_row = True
@@ -87,6 +92,8 @@ class Normalize(Operator[NormalizeFolding]):
                 f"weight must be 1 or more, epsilon and finer 0 or more, not {self.weight}, {self.epsilon} and "
                 f"{self.finer}"
             )
+        if self.epsilon_bits and self.epsilon >> self.epsilon_bits:
+            raise ValueError(f"a loaded epsilon must have at most {self.epsilon_bits} bits, not {self.epsilon}")
         if not 4 <= self.mantissa_bits <= 20 or not 1 <= self.fraction_bits <= POINT_BITS:
             raise ValueError(
                 f"there must be 4..20 bits of a root and 1..{POINT_BITS} behind the point, not {self.mantissa_bits} "
@@ -109,9 +116,26 @@ class Normalize(Operator[NormalizeFolding]):
         return Int.holding(min(0, self.operand.channels * low), max(0, self.operand.channels * high))
 
     @property
+    def greatest_epsilon(self) -> int:
+        """The greatest epsilon of a circuit."""
+        return (1 << self.epsilon_bits) - 1 if self.epsilon_bits else self.epsilon
+
+    @property
+    def loaded_numbers(self) -> Mapping[str, tuple[int, Int]]:
+        return {"epsilon": (self.epsilon, Int(self.epsilon_bits, False))} if self.epsilon_bits else {}
+
+    @property
+    def loaded_fields(self) -> frozenset[str]:
+        return frozenset(self.loaded_numbers)
+
+    def loadable(self) -> Normalize:
+        """Return the operator whose epsilon can be loaded at run time, where it has one."""
+        return replace(self, epsilon_bits=self.epsilon.bit_length() + GREATER_EPSILON_BITS if self.epsilon else 0)
+
+    @property
     def greatest_square(self) -> int:
         """A bound of W."""
-        return max(1, (self.weight * self.operand.channels * self.largest**2 << 2 * self.finer) + self.epsilon)
+        return max(1, (self.weight * self.operand.channels * self.largest**2 << 2 * self.finer) + self.greatest_epsilon)
 
     @property
     def half_bits(self) -> int:
@@ -243,6 +267,7 @@ class Normalize(Operator[NormalizeFolding]):
             demand += added(2 * half)
         # W, its leading zeros, its root
         demand += known_products_demand(squares, np.array([self.weight])) + added(2 * half)
+        demand += loaded_number(self.epsilon_bits) if self.epsilon_bits else Demand()
         demand += scales * Demand.of(Multiplexer(2, 2 * half), Register(2 * half + scales), LogicFunction(8, 2))
         remainder = 2 * half + self.mantissa_bits + 2
         demand += Demand.of(Adder(2 * half + root), Adder(remainder + 2), Multiplexer(2, remainder))
@@ -267,6 +292,7 @@ class Normalize(Operator[NormalizeFolding]):
             centered=self.centered,
             weight=self.weight,
             epsilon=self.epsilon,
+            epsilon_bits=self.epsilon_bits,
             finer=self.finer,
             sums=(Shape(self.sum_type.bits, self.sum_type.signed), self.operand.channels * self.largest**2),
             half_bits=self.half_bits,

@@ -9,7 +9,9 @@ from itertools import product
 
 import numpy as np
 
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
+from onnx_hw.ops.demand.blocks import loaded_number
 from onnx_hw.ops.demand.rearrange import rearrange_demand
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Component, Operator, pixels_beside
@@ -55,6 +57,7 @@ class Rearrange(Operator[RearrangeFolding]):
         fill: the value where ``source`` is -1.
         capacity: beats of the buffer; None for those that full rate needs.
         turns_are_rows: whether a turn is a row of the result, which then reads no later row of the operand.
+        loads_fill: whether another fill may be loaded into the circuit at run time.
     """
 
     operand: Tensor
@@ -63,6 +66,7 @@ class Rearrange(Operator[RearrangeFolding]):
     fill: int = 0
     capacity: int | None = None
     turns_are_rows: bool = False
+    loads_fill: bool = False
 
     folding_type = RearrangeFolding
     LATENCY = 7
@@ -103,6 +107,18 @@ class Rearrange(Operator[RearrangeFolding]):
     def _fills(self) -> bool:
         return bool(self.source.min() < 0)
 
+    def loadable(self, *, loads: bool = True) -> Rearrange:
+        """Return the operator whose fill can be loaded at run time; without one its circuit depends on none."""
+        return replace(self, loads_fill=loads and self._fills, fill=self.fill if self._fills else 0)
+
+    @property
+    def loaded_numbers(self) -> Mapping[str, tuple[int, Int]]:
+        return {"fill": (self.fill, self.operand.dtype)} if self.loads_fill else {}
+
+    @property
+    def loaded_fields(self) -> frozenset[str]:
+        return frozenset({"fill"} if self.loads_fill or not self._fills else ())
+
     @cached_property
     def moves_nothing(self) -> bool:
         """Whether the result is the operand."""
@@ -116,7 +132,9 @@ class Rearrange(Operator[RearrangeFolding]):
 
     def results(self) -> tuple[Tensor, ...]:
         low, high = self.operand.range
-        if self._fills:
+        if self.loads_fill:
+            low, high = self.operand.dtype.min, self.operand.dtype.max
+        elif self._fills:
             low, high = min(low, self.fill), max(high, self.fill)
         return (Tensor(self.shape, self.operand.dtype, low, high),)
 
@@ -199,7 +217,8 @@ class Rearrange(Operator[RearrangeFolding]):
         )
 
     def demand(self, folding: RearrangeFolding) -> Demand:
-        return rearrange_demand(
+        numbers = loaded_number(self.operand.dtype.bits) if self.loads_fill else Demand()
+        return numbers + rearrange_demand(
             self.plan(folding), self.stored_beats(folding), self.input_orders(folding)[0].width, self.LATENCY
         )
 

@@ -6,7 +6,7 @@ result = clamp(rhe(E / (ΣE · step)) + zero point)        E = exponentials[grea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -15,7 +15,7 @@ import numpy as np
 from onnx_hw.exact.division import scaled_quotient
 from onnx_hw.exact.grid import Grid
 from onnx_hw.ops.affine_ranges import AffineSequence
-from onnx_hw.ops.demand.blocks import accumulator, added, delayed, engine, maximum, position, rom
+from onnx_hw.ops.demand.blocks import accumulator, added, delayed, engine, loaded_memory, maximum, position, rom
 from onnx_hw.ops.demand.division import divider_demand, pixel_ring_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand
 from onnx_hw.ops.dividing_operator import DividingOperator, StepFolding
@@ -56,11 +56,13 @@ class Softmax(DividingOperator[SoftmaxFolding]):
         exponentials: (last − first + 1,) int64, for a range first..last of the operand: that of each distance from the
             greatest channel; positive for distance 0, never rising.
         grid: grid of the result: one step, an integer zero point, half to even.
+        loaded: whether other exponentials, of which the first is the same, may be loaded at run time.
     """
 
     operand: Tensor
     exponentials: np.ndarray = field(repr=False)
     grid: Grid
+    loaded: bool = False
 
     folding_type = SoftmaxFolding
 
@@ -71,6 +73,19 @@ class Softmax(DividingOperator[SoftmaxFolding]):
         if self.exponentials[0] < 1 or self.exponentials.min() < 0 or (np.diff(self.exponentials) > 0).any():
             raise ValueError("exponentials must begin with 1 or more, never rise and not be negative")
         self.require_grid()
+
+    @property
+    def has_loaded_constants(self) -> bool:
+        return self.loaded
+
+    def loadable(self) -> Softmax:
+        """Return the operator whose exponentials can be loaded at run time."""
+        return replace(self, loaded=True)
+
+    def over(self, first: int, last: int) -> np.ndarray:
+        """Return exponentials for a wider range of the operand; that of a distance that never occurs is 0."""
+        more = last - first + 1 - len(self.exponentials)
+        return np.pad(self.exponentials, (0, max(0, more)))
 
     @property
     def factor(self) -> Fraction:
@@ -155,7 +170,7 @@ class Softmax(DividingOperator[SoftmaxFolding]):
         demand += (maximum(bits) + Demand.of(LogicFunction(3, bits))) if several else delayed(bits, 1)
         demand += Demand.of(Multiplexer(2, bits), Register(bits))
         # the exponentials, their sum, and the sums of two pixels
-        demand += lanes * added(distance.bit_length()) + lanes * rom(power, len(self.exponentials), self._in_logic)
+        demand += lanes * added(distance.bit_length()) + lanes * self._table_demand(power)
         demand += sum((added(power + level) * (lanes >> level) for level in range(1, levels + 1)), Demand())
         demand += (accumulator(total) if several else delayed(total, 1)) + delayed(total, 2)
         demand += Demand.of(Multiplexer(2, total), Register(total))
@@ -165,6 +180,11 @@ class Softmax(DividingOperator[SoftmaxFolding]):
         demand += divider_demand(lanes, numerator, denominator, self.quotient_bits, steps)
         result = self.quotient_bits + 1
         return demand + lanes * Demand.of(Comparator(result, 0), Multiplexer(2, result), Register(result))
+
+    def _table_demand(self, power: int) -> Demand:
+        """Return the demand of a table of exponentials of some bits."""
+        words = len(self.exponentials)
+        return loaded_memory(power, words) if self.loaded else rom(power, words, self._in_logic)
 
     @property
     def _in_logic(self) -> bool:
@@ -189,7 +209,7 @@ class Softmax(DividingOperator[SoftmaxFolding]):
 
     def memories(self, folding: SoftmaxFolding) -> Mapping[str, RomImage]:
         words = self.exponentials.reshape(-1, 1)
-        image = RomImage(words, self._bits[0], False, "exponential")
+        image = RomImage(words, self._bits[0], False, "exponential", loaded=self.loaded)
         return {f"exponential{lane}": image for lane in range(folding.lanes)}
 
     def test_vectors(self, folding: SoftmaxFolding) -> TestVectors:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from onnx_hw.assemble.elaborate import assemble, module_names, to_rtlil
 from onnx_hw.assemble.load_map import load_map
 from onnx_hw.assemble.netlist import without_loaded_contents
+from onnx_hw.exact.division import exponentials
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding_shift import LoadableBounds, steps_of_shift
@@ -24,9 +25,12 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
+from onnx_hw.ops.normalize import Normalize
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.requantize import NotInForm, Requantize, Staircase
+from onnx_hw.ops.softmax import Softmax
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw_rtl.parts.constant_memory import LoadedMemory, LoadedRegister
@@ -35,7 +39,8 @@ from support.injected_faults import prove_case
 from support.random_cases import Case, cases, few, many
 from support.random_cores import folding_of
 
-KINDS = ("matmul", "depthwise", "requantize", "bounded", "table", "lookup", "window", "pool", "multiply", "sum")
+KINDS = ("matmul", "depthwise", "requantize", "bounded", "table", "lookup", "window", "pool", "multiply", "sum",
+         "rearrange", "softmax", "normalize")  # fmt: skip
 
 
 def drawn(kind: str, draw: Random, constants: np.random.Generator) -> Operator[Any]:
@@ -63,6 +68,22 @@ def drawn(kind: str, draw: Random, constants: np.random.Generator) -> Operator[A
             a, b = (Tensor(shape, dtype) for dtype in types)
             p, q = (-number(constants, dtype) for dtype in types)
             return loaded(Multiply(a, b, (p, q)).loadable())
+        case "rearrange":
+            operand = Tensor((height, width, channels + 1), Int(draw.choice((4, 8)), draw.random() < 0.5))
+            source = np.array([draw.randrange(-1, operand.size) for _ in range(operand.size - 1)] + [-1])
+            source[0] = 0
+            return loaded(Rearrange(operand, operand.shape, source, number(constants, operand.dtype)).loadable())
+        case "softmax":
+            operand = Tensor((height, width, channels + 1), Int(draw.choice((4, 6))))
+            powers = exponentials(Fraction(float(constants.uniform(0.01, 0.5))), 1 << operand.dtype.bits, 12)
+            grid = Grid.over(Int(8), Fraction(1, draw.choice((200, 256))), -128)
+            return loaded(Softmax(operand, powers, grid).loadable())
+        case "normalize":
+            operand = Tensor(shape, Int(draw.choice((4, 8))))
+            return replace(
+                Normalize(operand, draw.random() < 0.5, channels, 1, mantissa_bits=8, fraction_bits=6).loadable(),
+                epsilon=int(constants.integers(0, 16)),
+            )
         case "sum":
             dtype, shift = Int(draw.choice((4, 8)), draw.random() < 0.5), draw.randint(2, 9)
             operand = Tensor(shape, Int(shift + dtype.bits + draw.randint(1, 3)))
@@ -182,7 +203,7 @@ def test_the_map_holds_what_the_memories_begin_with(kind: str, seed: int) -> Non
     assert all(end <= begin for (_, end), (begin, _) in pairwise(ends))
 
 
-@pytest.mark.parametrize("kind", ["bounded", "window", "pool", "depthwise", "multiply", "sum"])
+@pytest.mark.parametrize("kind", ["bounded", "window", "pool", "depthwise", "multiply", "sum", "rearrange"])
 def test_a_wrong_number_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     operator = drawn(kind, Random(4), np.random.default_rng(4))
     assert operator.loaded_numbers
@@ -196,14 +217,14 @@ def test_a_wrong_number_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -
     assert run.mismatches and not run.firing_mismatches
 
 
-@pytest.mark.parametrize("kind", ["matmul", "depthwise", "requantize", "table", "lookup"])
+@pytest.mark.parametrize("kind", ["matmul", "depthwise", "requantize", "table", "lookup", "softmax"])
 def test_a_wrong_word_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So the tests above can fail: one bit of a word that is read is wrong in the circuit."""
     operator = drawn(kind, Random(3), np.random.default_rng(3))
     original = LoadedMemory.__init__
 
     def init(self: Any, width: int, words: list[int], *rest: Any) -> None:
-        original(self, width, [word ^ 1 for word in words], *rest)
+        original(self, width, [word ^ (1 << 10 if kind == "softmax" else 1) for word in words], *rest)
 
     monkeypatch.setattr(LoadedMemory, "__init__", init)
     run = prove_case(Case(operator, folding_of(operator, Random(3)), frames=4))

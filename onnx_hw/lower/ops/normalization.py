@@ -52,6 +52,9 @@ def require_few_exponentials(node: Node, first: int, last: int, bits: int = 12) 
 DEFAULT_EPSILON = 9.999999747378752e-06
 """Epsilon of ONNX, 1e-5 as float32."""
 
+LOADABLE_FINER_STEP = 3
+"""Step of the bits by which W is finer, where others may be loaded: many scales have the same number of bits."""
+
 EPSILON_BITS, MAX_FINER = 16, 8
 """Bits that an epsilon should have at least as an integer; the most by which W becomes finer for that."""
 
@@ -136,7 +139,7 @@ def _normalize(
     square = Fraction(np.float64(added).item()) * weight**2 / value.slope[0] ** 2
     finer = 0
     while square and square * 4**finer < 1 << EPSILON_BITS and finer < MAX_FINER:
-        finer += 1
+        finer += LOADABLE_FINER_STEP if builder.loadable else 1
     square *= 4**finer
     operator = Normalize(builder.tensors[value.tensor], centered, weight, round(square), finer)
     if factors is not None and any(factor < 0 for factor in factors.reshape(-1)):  # a product with signs is narrower

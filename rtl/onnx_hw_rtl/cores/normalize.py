@@ -41,6 +41,7 @@ class Normalize(Core):
         i, o: the streams, with the same number of lanes.
         centered: whether the mean is subtracted.
         weight, epsilon, finer: constants of d and W.
+        epsilon_bits: bits of an epsilon that is loaded; 0 for a constant.
         sums: shape of the sum of a pixel, and the greatest sum of its squares.
         half_bits: half of the bits of W, rounded up, at least 2.
         mantissa_bits: bits of a root.
@@ -60,6 +61,7 @@ class Normalize(Core):
         centered: bool,
         weight: int,
         epsilon: int,
+        epsilon_bits: int,
         finer: int,
         sums: tuple[Shape, int],
         half_bits: int,
@@ -73,7 +75,7 @@ class Normalize(Core):
         self.channels, self.lanes, self.chunks = channels, i.lanes, groups_of(channels, i.lanes)
         self.element, self.result = i.element, o.element
         self.centered, self.weight, self.capacity = centered, weight, capacity
-        self.epsilon, self.finer = epsilon, finer
+        self.epsilon, self.epsilon_bits, self.finer = epsilon, epsilon_bits, finer
         self.sum_shape, self.greatest_square_sum = sums
         self.half_bits, self.mantissa_bits, self.shift, self.in_logic = half_bits, mantissa_bits, shift, in_logic
         self.distance_bound, self.point_bits, self.point_width = points
@@ -165,7 +167,10 @@ class Normalize(Core):
         m.submodules.weighted = multiplier
         m.d.comb += multiplier.a.eq(squares)
         weighted = Signal(2 * self.half_bits, name="weighted_squares", reset_less=True)
-        m.d.sync += weighted.eq((multiplier.p << 2 * self.finer) + self.epsilon)
+        epsilon: Value | int = self.epsilon
+        if self.epsilon_bits:
+            epsilon = self.constants.number(m, "epsilon", Shape(self.epsilon_bits), self.epsilon)
+        m.d.sync += weighted.eq((multiplier.p << 2 * self.finer) + epsilon)
         w = Signal(2 * self.half_bits, name="w", reset_less=True)
         square: Value = self._product(m, "square_of_sum", total, total) if self.centered else Const(0, 1)
         m.d.sync += w.eq(weighted - (square << 2 * self.finer))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory
 
 from onnx_hw_rtl.cores.gather import FILL, UNUSED, LaneSelection, LoopTable, side_by_side
@@ -204,7 +204,8 @@ class Rearrange(Core):
         write_address = delayed(m, place, self.WRITE_STAGE, "write_address")
 
         addresses, selects = self._look_up(m, reader)
-        lanes: list[Value] = [Const(self.fill, self.bits)] * self.out_lanes
+        self.filler = self.constants.number(m, "fill", Shape(self.bits), self.fill & ((1 << self.bits) - 1))
+        lanes: list[Value] = [self.filler] * self.out_lanes
         for number, (port, address) in enumerate(zip(self.ports, addresses, strict=True)):
             held = Cat(written[k * self.bits : (k + 1) * self.bits] for k in port.stored)
             m.submodules[f"ring{number}"] = ring = memory.Memory(shape=len(held), depth=self.ring, init=[])
@@ -224,13 +225,8 @@ class Rearrange(Core):
         """Return the element that the pattern names, in stage 7; ``select`` has the stored lane of each number."""
         number, stands_for = select
         at = {taken: place * self.bits for place, taken in enumerate(port.stored)}
-        elements = [
-            self._constant() if taken == FILL else word[at.get(taken, 0) :][: self.bits] for taken in stands_for
-        ]
+        elements = [self.filler if taken == FILL else word[at.get(taken, 0) :][: self.bits] for taken in stands_for]
         return delayed(m, _multiplexer(number, elements), 1, f"lane{lane}")
-
-    def _constant(self) -> Value:
-        return Const(self.fill & ((1 << self.bits) - 1), self.bits)
 
     def _look_up(self, m: Module, reader: Engine) -> tuple[list[Value], list[tuple[Value, Sequence[int]]]]:
         """Return the address of every port in stage 4 and, for every lane, what selects its element in stage 6."""

@@ -30,7 +30,6 @@ from onnx_hw_rtl.arithmetic.constant_multiplier import MULTIPLIER_LATENCY, const
 from onnx_hw_rtl.arithmetic.divider import delayed_denominators, divide_in_pipeline, divide_in_steps
 from onnx_hw_rtl.arithmetic.sum_tree import sum_tree
 from onnx_hw_rtl.parts.fanout import copies
-from onnx_hw_rtl.parts.rom import Rom
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, delayed
 from onnx_hw_rtl.streams.pixel_buffer import PixelBuffer, chosen_for_pixel, kept_for_two_pixels
@@ -148,8 +147,8 @@ class Softmax(Core):
         for lane in range(self.lanes):
             element = Signal(self.element, name=f"element_read{lane}")
             m.d.comb += element.eq(beat[lane * bits : (lane + 1) * bits])
-            rom = Rom(self.power_bits, self.exponentials, in_logic=self.in_logic)
-            m.submodules[f"exponential{lane}"] = rom
+            name = f"exponential{lane}"
+            rom = self.constants.memory(m, name, self.power_bits, self.exponentials, in_logic=self.in_logic)
             distance = Signal(len(rom.addr), name=f"distance{lane}", reset_less=True)
             m.d.sync += distance.eq(greatest - element)
             m.d.comb += rom.addr.eq(distance)
