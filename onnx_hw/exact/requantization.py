@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from onnx_hw.exact import lookup_requantizers, multiply_add_shift
-from onnx_hw.exact.digit_table import DigitTable
+from onnx_hw.exact.digit_table import DIGIT_BITS, DigitTable, digit_table
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.loadable_line import STEEPEST_LINE_ROOM, LoadableLine
 from onnx_hw.exact.lookup_requantizers import LoadableTable, TableRequantizer, ThresholdRequantizer
@@ -39,6 +39,9 @@ FINER_SHORT_SLOPES, SHORT_SLOPE_BITS = 4, 16
 
 LARGEST_TABLE = 1 << 16
 """Greatest number of entries of a table, of all channels together: 28 block RAMs of bytes."""
+
+LARGEST_QUICK_TABLE = 1 << 13
+"""Greatest number of entries of a table, of all channels together, that takes the place of a search on a loop."""
 
 BITS_IN_LOGIC = 4608
 """Greatest size, in bits, of a memory that is made of look-up tables."""
@@ -72,6 +75,41 @@ def choose(exact: Steps) -> Requantizer:
     best = min(candidates, key=area)
     prove(best, exact)
     return best
+
+
+def digit_tables(exact: Steps, operand: Int) -> dict[int, DigitTable]:
+    """Return circuits equal to ``exact`` that look products up, by the steps of a beat, each proven; empty without any.
+
+    Args:
+        operand: type of the arguments, which are not saturated.
+    """
+    tables: dict[int, DigitTable] = {}
+    line = multiply_add_shift.find(exact, operand)
+    for digit_bits in DIGIT_BITS:
+        table = digit_table(line, operand, digit_bits) if line is not None else None
+        if table is not None and table.steps not in tables:
+            prove(table, exact)
+            tables[table.steps] = table
+    return tables
+
+
+def proven_line(exact: Steps) -> MultiplyAddShift | None:
+    """Return the multiplication equal to ``exact``, proven; None for a function that is no line."""
+    line = multiply_add_shift.find(exact)
+    if line is not None:
+        prove(line, exact)
+    return line
+
+
+def quick_table(circuit: Requantizer, exact: Steps) -> TableRequantizer | None:
+    """Return the table in place of a circuit that searches, proven; None for other circuits, or if it is large."""
+    if not isinstance(circuit, ThresholdRequantizer):
+        return None
+    if exact.channels << Int.holding(*exact.active_range).bits > LARGEST_QUICK_TABLE:
+        return None
+    table = lookup_requantizers.table(exact)
+    prove(table, exact)
+    return table
 
 
 ROOM_OF_ADDENDS = 18

@@ -144,6 +144,10 @@ class Operator(ABC, Generic[F]):
             wanted: what a neighbour takes that has chosen already, likewise.
         """
 
+    def quicker(self, folding: F) -> Iterator[F]:
+        """Yield foldings with the same streams as a folding and less latency, at a greater cost; none by default."""
+        yield from ()
+
     def on_loop(self) -> Operator[F]:
         """Return the operator for a place on a loop: one that works row by row if there is one, else itself."""
         return self

@@ -17,21 +17,23 @@ from typing import Self
 
 import numpy as np
 
-from onnx_hw.exact.digit_table import DIGIT_BITS, DigitTable, digit_table
+from onnx_hw.exact.digit_table import DigitTable
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.loadable_line import LoadableLine
 from onnx_hw.exact.lookup_requantizers import LoadableTable
-from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import (
     LaneCost,
     LoadableForm,
     Requantizer,
     choose,
     costs,
+    digit_tables,
     in_form,
     loadable_form,
-    prove,
+    proven_line,
+    quick_table,
     weight_in_luts,
 )
 from onnx_hw.exact.rounding_shift import LoadableBounds, steps_of_shift
@@ -59,7 +61,7 @@ class RequantizeFolding(Folding):
         steps: cycles spent on a beat.
         pixels: pixels per beat.
         tile: pixels of a tile; 0 for those of a beat.
-        blocks: 1 where products with the digits of a number are looked up in block RAM, one digit a step; else 0.
+        blocks: 1 where products with digits, one digit a step, or the results are looked up in block RAM; else 0.
     """
 
     lanes: int
@@ -157,17 +159,12 @@ class Monotone(Operator[RequantizeFolding]):
         """Arithmetic for a beat of several steps, proven equal to ``exact``; None where there is no such arithmetic."""
         if isinstance(self.circuit, MultiplyAddShift):
             return self.circuit
-        if self.form is not None:
-            return None
-        arithmetic = find(self.exact)
-        if arithmetic is not None:
-            prove(arithmetic, self.exact)
-        return arithmetic
+        return None if self.form is not None else proven_line(self.exact)
 
     def circuit_of(self, folding: RequantizeFolding) -> Requantizer:
         """Return the arithmetic under a folding."""
         if folding.blocks:
-            return self.tables[folding.steps]
+            return self.values if self.values is not None else self.tables[folding.steps]
         if folding.steps == 1:
             return self.circuit
         assert self.multiplication is not None, "only a multiplication has steps"
@@ -176,14 +173,16 @@ class Monotone(Operator[RequantizeFolding]):
     @cached_property
     def tables(self) -> dict[int, DigitTable]:
         """Arithmetic that looks products up, proven equal to ``exact``, by the steps of a beat; empty without any."""
-        tables: dict[int, DigitTable] = {}
-        line = None if self.form is not None else find(self.exact, self.operand.dtype)  # x is not saturated
-        for digit_bits in DIGIT_BITS:
-            table = digit_table(line, self.operand.dtype, digit_bits) if line is not None else None
-            if table is not None and table.steps not in tables:
-                prove(table, self.exact)
-                tables[table.steps] = table
-        return tables
+        return {} if self.form is not None else digit_tables(self.exact, self.operand.dtype)
+
+    @cached_property
+    def values(self) -> Requantizer | None:
+        """Table of the results in place of a search of thresholds, which takes longer; None without a small one."""
+        return quick_table(self.circuit, self.exact) if self.form is None and not self.tables else None
+
+    def quicker(self, folding: RequantizeFolding) -> Iterator[RequantizeFolding]:
+        if not folding.blocks and self.values is not None:
+            yield replace(folding, blocks=1)
 
     def limits(self) -> dict[str, int]:
         return super().limits() | {"steps": self.most_steps}
@@ -191,8 +190,9 @@ class Monotone(Operator[RequantizeFolding]):
     def illegal(self, folding: RequantizeFolding) -> str:
         if folding.blocks not in (0, 1):
             return "blocks must be 0 or 1 here"
-        if folding.blocks and folding.steps not in self.tables:
-            steps = " or ".join(map(str, sorted(self.tables)))
+        possible = self.tables if self.values is None else (1,)
+        if folding.blocks and folding.steps not in possible:
+            steps = " or ".join(map(str, sorted(possible)))
             return f"steps must be {steps} with blocks = 1 here" if steps else "blocks must be 0 here"
         multiplied = replace(folding, steps=1) if folding.blocks else folding
         return super().illegal(multiplied) or uneven_tiles(self.input_orders(folding)[0])

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
+from onnx_hw.ops.requantize import Monotone
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule import schedule_network as schedule_network_module
@@ -27,6 +30,7 @@ from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.schedule.search_folding import choose_folding
 from support.design_bench import assert_proven, prove
 from support.random_loops import gated_cell, summed_cell
+from support.recurrent_models import RecurrentNode
 from support.targets import ecp5_at
 
 LANES, STEPS, INPUTS, UNITS = 12, 6, 3, 8
@@ -100,3 +104,24 @@ def test_a_cell_of_several_products_is_folded() -> None:
     design, foldings = schedule_network(cell, Budget(mac_lanes=16), target=ecp5_at(50))
     again, _ = schedule_network(cell, Budget(mac_lanes=16), ScheduleRequest(foldings=foldings), target=ecp5_at(50))
     assert again.interval == design.interval and again.loops == design.loops
+
+
+def test_functions_on_a_loop_are_tables_where_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search of thresholds takes three cycles for each bit of a result, in every step."""
+    node = RecurrentNode("GRU", 4, 2, 4)
+    frames = {"x": np.random.default_rng(0).normal(0, 1, (8, 4, 1, 2)).astype(np.float32)}
+    cell = flow.quantize(flow.read(node.write(tmp_path)), frames)
+
+    def schedule(**budget: int) -> Design:
+        return schedule_network(cell, Budget(mac_lanes=24, **budget), target=ecp5_at(50))[0]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Monotone, "quicker", lambda operator, folding: iter(()))
+        plain = schedule()
+    quick, cramped = schedule(), schedule(bram=plain.resources().bram)
+    steps = [design.slowest_loop.step_cycles for design in (quick, cramped, plain) if design.slowest_loop is not None]
+    assert steps[0] < steps[1] <= steps[2] and steps[0] <= steps[2] - 20
+    assert quick.resources().bram > plain.resources().bram >= cramped.resources().bram
+    chosen = [node for node in quick.network.nodes if getattr(quick.folding(node), "blocks", 0)]
+    assert [repr(node.operator) for node in chosen] == ["Staircase to -128..127"], "the Tanh; other tables are cheaper"
+    assert_proven(prove(quick, frames=2, stalls=True))
