@@ -25,6 +25,7 @@ def compile_once(folder: Path, names: Sequence[str], make: Callable[[], None]) -
     """
     if _are_intact(folder, names):
         return
+    _remove_unless_file(folder / LOCK)
     with exclusively(folder / LOCK):
         if _are_intact(folder, names):
             return
@@ -46,10 +47,21 @@ def _are_intact(folder: Path, names: Sequence[str]) -> bool:
 def _clear(folder: Path) -> None:
     """Remove everything in a folder, whatever it is, but the lock."""
     for place in folder.iterdir():
-        if place.is_dir() and not place.is_symlink():
-            shutil.rmtree(place)
-        elif place.name != LOCK:
-            place.unlink()
+        if place.name != LOCK:
+            _remove(place)
+
+
+def _remove_unless_file(lock: Path) -> None:
+    """Remove what stands in the place of a lock and is no file: a folder, a pipe or a link cannot be held."""
+    if lock.is_symlink() or (lock.exists() and not lock.is_file()):
+        _remove(lock)
+
+
+def _remove(place: Path) -> None:
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink()
 
 
 def _digest(file: Path) -> str:

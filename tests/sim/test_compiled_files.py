@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +56,32 @@ def test_damaged_files_are_made_again_and_others_are_not(
         compile_once(tmp_path, ["a", "b"], make)
         assert made == [{LOCK}, {LOCK}]
     assert [(tmp_path / file).read_bytes() for file in ("a", "b")] == [b"a" * 100, b"b" * 100]
+
+
+def link_instead(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file.name)
+
+
+def pipe_instead(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes and links")
+@pytest.mark.parametrize("damage", [folder_instead, link_instead, pipe_instead], ids=lambda damage: damage.__name__)
+def test_what_stands_in_the_place_of_a_lock_is_removed(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    made = []
+
+    def make() -> None:
+        made.append({place.name for place in tmp_path.iterdir()})
+        (tmp_path / "a").touch()
+
+    compile_once(tmp_path, ["a"], make)
+    damage(tmp_path / LOCK)
+    (tmp_path / RECORD).unlink()
+    compile_once(tmp_path, ["a"], make)
+    assert made == [{LOCK}, {LOCK}]
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
