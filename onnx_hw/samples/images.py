@@ -42,7 +42,7 @@ def read_image(content: bytes, size: tuple[int, int] | None = None, resize: Resi
         UserError: Pillow is not installed.
     """
     require_pillow("")
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
@@ -58,6 +58,8 @@ def read_image(content: bytes, size: tuple[int, int] | None = None, resize: Resi
                     else:
                         converted = wide.resize((width, height), Image.Resampling.BILINEAR)
                 pixels = np.asarray(converted)
+    except UnidentifiedImageError:  # whose text names an object in memory
+        raise ValueError("a whole PNG or JPEG; its bytes are neither") from None
     except (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error) as error:
         raise ValueError(f"a whole PNG or JPEG; Pillow says: {error or type(error).__name__}") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning, MemoryError):

@@ -113,6 +113,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "labels in words": (arrays(image=GOOD, labels=["a", "b", "c"]), "labels must be integers"),
     "labels beyond the classes": (arrays(image=GOOD, labels=[0, 1, 10]), "within 0 .. 9"),
     "a truncated image": (of(content("png")[:40]), "a whole PNG or JPEG"),
+    "a PNG in name alone": (of(content("png")[:12] + b"?" * 60), "a whole PNG or JPEG; its bytes are neither"),
     "an image without a scale": (of(content("png")), "must state the scale of pixels"),
     "a sound for an image": (of(content("wav")), "apart from axes of one element"),
     "a sound of another length": (of(content("wav")), "has 100 samples of 1 channels, 0.01 s at 16,000 Hz"),
