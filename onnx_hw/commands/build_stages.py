@@ -290,7 +290,7 @@ class BuildState:
         busy = serial is not None and serial.limit == "link"
         free = request.wants_fastest and not busy
         unused, above = self.note_bound(request.multipliers) if free else ("", "")
-        self.recorder.status(stage_messages.schedule_fact(planned, unused, above))
+        self.recorder.status(stage_messages.schedule_fact(planned, self.design, unused, above))
 
     @contextmanager
     def _widths_that_fit(self) -> Iterator[None]:

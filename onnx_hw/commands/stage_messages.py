@@ -138,13 +138,27 @@ def schedule_warnings(design: Design, planned: DesignSection, excess: str) -> It
         yield f"FIFOs are too shallow for full rate: {slow}", "larger depths under [fifo], or none there"
 
 
-def schedule_fact(planned: DesignSection, unused: str, above: str) -> str:
-    """Return cores, lanes and cycles, why lanes are unused, and how far the interval is above its bound."""
+def schedule_fact(planned: DesignSection, design: Design, unused: str, above: str) -> str:
+    """Return cores, lanes and cycles, why lanes are unused, and how far the interval is above its bound; and what comes
+    from a memory outside the chip.
+    """
     slowest = planned.slowest_loop or short(planned.bottleneck.name)
+    if design.tape_cycles == design.interval:
+        slowest = "the memory"
     return (
         f"{len(planned.nodes)} cores, {planned.lanes} lanes{unused}, {planned.interval_cycles:,} cycles a frame "
-        f"({planned.mac_efficiency:.0%} busy{above}); {slowest} sets the pace"
+        f"({planned.mac_efficiency:.0%} busy{above}); {slowest} sets the pace{_memory_fact(design)}"
     )
+
+
+def _memory_fact(design: Design) -> str:
+    """Return how much of a memory's rate a design takes; an empty text without one."""
+    memory = design.target.board.memory
+    if design.flash is None or memory is None:
+        return ""
+    rate, peak = design.frames_per_second, memory.peak_bytes_a_second(design.clock_mhz)
+    taken = design.tape_bytes * rate
+    return f"; memory: {design.tape_bytes / 1e3:,.1f} kB × {rate:,.1f}/s = {taken / 1e6:.2f} of {peak / 1e6:.2f} MB/s"
 
 
 def netlist_warning(error: NotSimulated) -> Warned:

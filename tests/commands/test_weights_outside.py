@@ -13,8 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_hw.assemble.design_file import read_design
 from onnx_hw.assemble.elaborate import tape_contents
 from onnx_hw.assemble.netlist import netlist_of
+from onnx_hw.commands.stage_messages import schedule_fact
 from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
+from onnx_hw.report.collect.sections import describe_plan
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 SIZES = (16, 24, 12, 4)
 SAMPLES = np.random.default_rng(1).normal(size=(12, 1, SIZES[0])).astype(np.float32)
@@ -66,6 +69,12 @@ def test_the_interval_is_a_pass_of_the_flash(built: onnx_hw.Build) -> None:
     assert design.tape is not None and design.flash is not None
     assert design.interval == design.flash.pass_cycles(design.tape.size) == built.report.design.interval_cycles  # type: ignore[union-attr]
     assert design.tape.used_bytes == sum(a * b for a, b in pairwise(SIZES))
+
+
+def test_the_schedule_says_what_the_memory_takes(built: onnx_hw.Build) -> None:
+    design = read_design(built.folder).design
+    said = schedule_fact(describe_plan(design, ScheduleRequest()), design, "", "")
+    assert said.endswith("; the memory sets the pace; memory: 0.7 kB × 19,531.2/s = 14.06 of 15.00 MB/s")
 
 
 def test_the_netlist_reads_the_flash_of_the_board(built: onnx_hw.Build) -> None:
