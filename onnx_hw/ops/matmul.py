@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,13 @@ from onnx_hw.exact.integers import Int, narrowed
 from onnx_hw.ops.affine_ranges import AffineSequence, LoopTurns
 from onnx_hw.ops.concat import CHANNELS, Concat
 from onnx_hw.ops.cut_product import best_cut
+from onnx_hw.ops.demand.blocks import MAX_GATE_TABLE_WORDS
 from onnx_hw.ops.demand.matmul import matmul_demand, products_demand
 from onnx_hw.ops.demand.soft_multipliers import MULTIPLIER_BITS, multiplier_for
 from onnx_hw.ops.driven_images import vectors_of_images
 from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.operator import Component, Operator, pixels_beside
-from onnx_hw.ops.permutation import Permutation, of_pixels
+from onnx_hw.ops.permutation import Permutation, of_pixels, stays_in_parts
 from onnx_hw.ops.rom_contents import (
     RomImage,
     check_loaded_type,
@@ -34,10 +36,11 @@ from onnx_hw.ops.rom_contents import (
     loaded_weight_memories,
     weight_memories,
 )
-from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
+from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_vectors
+from onnx_hw.ops.weight_buffer_schedule import with_weight_buffer
 from onnx_hw_boards.demand import Demand
 
 EXACT_IN_FLOAT64 = 1 << 53
@@ -55,6 +58,7 @@ class MatMulFolding(Folding):
         pixels: vectors side by side; each weight that is fetched serves all of them.
         tile: beats of them that are done group by group of results; the circuit does one at a time.
         multiplier: what the products are made of.
+        blocks: 1 where memories are made of block RAM, however small they are; 0 where their size decides.
     """
 
     in_lanes: int
@@ -62,6 +66,7 @@ class MatMulFolding(Folding):
     pixels: int = 1
     tile: int = 1
     multiplier: MultiplierKind = MultiplierKind.HARDWARE
+    blocks: int = 0
 
     def input_order(self, tensor: Tensor) -> Order:
         return Order(tensor, self.in_lanes, self.pixels)
@@ -203,7 +208,7 @@ class MatMul(Operator[MatMulFolding]):
         if pixels is None or channels is None or (port == "w" and order.shape != self.matrix.shape):
             return None
         height, width = self.operand.shape[:2] if port == "w" else order.shape[:2]
-        if height % stack or not _stays_in_matrix(pixels, stack):
+        if height % stack or not stays_in_parts(pixels, stack):
             return None
         whole, columns, rows = np.arange(height * width), np.arange(inputs), np.arange(outputs)
         if port == "w":
@@ -249,9 +254,16 @@ class MatMul(Operator[MatMulFolding]):
     def illegal(self, folding: MatMulFolding) -> str:
         if self.is_wide and not folding.in_logic:
             return f'multiplier must be "logic" here: operands have more than {MULTIPLIER_BITS} bits'
+        if folding.blocks not in ((0,) if self.in_blocks(folding, 0) is None else (0, 1)):
+            return "blocks must be 0 here, or 1 with more constant weights"
         if self.stack > 1 and self.tiles(folding) > 1 and not self.held(folding):
             return f"the buffer must hold {self.turns(folding)[0]} groups here, those of a matrix of the stack"
         return super().illegal(folding)
+
+    def in_blocks(self, folding: MatMulFolding, interval: int) -> MatMulFolding | None:
+        """Return the folding with constant weights in block RAM, where they have more words than one table holds."""
+        fits = not self.streams_weights and self.loaded is None and prod(self.turns(folding)) > MAX_GATE_TABLE_WORDS
+        return replace(folding, blocks=1) if fits else None
 
     def turns(self, folding: MatMulFolding) -> tuple[int, int]:
         """Return (groups of results, beats of a vector)."""
@@ -297,8 +309,7 @@ class MatMul(Operator[MatMulFolding]):
             while groups > 1:
                 lanes = -(-channels // (groups - 1))  # the fewest that make fewer groups
                 groups = -(-channels // lanes)
-                least = fewest_lanes(self.operand, interval // groups, pixels)
-                if least is not None:
+                if (least := fewest_lanes(self.operand, interval // groups, pixels)) is not None:
                     yield MatMulFolding(least, lanes, pixels, multiplier=kind)
 
     def latency(self, folding: MatMulFolding) -> int:
@@ -323,21 +334,8 @@ class MatMul(Operator[MatMulFolding]):
         )
         if not self.streams_weights:
             return Schedule((engine,))
-        words = self.weight_words(folding).beats
-        waits = every = AffineSequence.every(words)
-        last_tile = engine.operations - words
-        if self.stack == 1 or not last_tile:
-            turn = LoopTurns(last_tile + beats - 1, words // beats, beats, np.zeros(beats, dtype=np.int64))
-            given_back = AffineSequence((turn,))
-        else:
-            matrices = np.arange(self.stack) * (engine.operations // self.stack)
-            index = np.arange(words // self.stack)
-            waits = AffineSequence.rows(matrices, index)
-            given_back = AffineSequence.rows(matrices, (last_tile // self.stack + index) // beats * beats + beats - 1)
-        writer = Engine("weights", words, 0, pops={"w": every})
-        capacity = self.stored_groups(folding) * beats
-        buffer = SharedBuffer("weights", "matmul", capacity, waits, every, given_back, "the weights")
-        return Schedule((writer, engine), (buffer,))
+        words, capacity = self.weight_words(folding).beats, self.stored_groups(folding) * beats
+        return with_weight_buffer(engine, words=words, beats=beats, stack=self.stack, capacity=capacity)
 
     def lanes(self, folding: MatMulFolding) -> int:
         return folding.in_lanes * folding.out_lanes * folding.pixels
@@ -365,6 +363,7 @@ class MatMul(Operator[MatMulFolding]):
             out_lanes=folding.out_lanes,
             pixels=folding.pixels,
             in_logic=folding.in_logic,
+            in_block=bool(folding.blocks),
             depth=depths["o"],
         )
 
@@ -442,9 +441,3 @@ class MatMul(Operator[MatMulFolding]):
         return f"MatMul {inputs}→{outputs}" + (
             f" of two tensors{stacked}" if self.has_dynamic_weights else " on a tape" if self.taped else ""
         )
-
-
-def _stays_in_matrix(pixels: np.ndarray, stack: int) -> bool:
-    """Return whether each of the parts of equal length, one for each matrix, keeps its own pixels."""
-    part = np.arange(pixels.size) // (pixels.size // stack)
-    return bool((pixels // (pixels.size // stack) == part).all())

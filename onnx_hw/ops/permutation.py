@@ -78,3 +78,9 @@ def only_channels(order: Permutation, shape: tuple[int, int, int]) -> np.ndarray
     if order.shape != shape or pixels is None or (np.diff(pixels) != 1).any():
         return None
     return channels
+
+
+def stays_in_parts(pixels: np.ndarray, parts: int) -> bool:
+    """Return whether each of a number of parts of equal length keeps its own pixels."""
+    part = np.arange(pixels.size) // (pixels.size // parts)
+    return bool((pixels // (pixels.size // parts) == part).all())

@@ -42,6 +42,20 @@ class Budget:
         """Return the budget with all that ``most`` has of each resource that ``used`` takes too much of."""
         return replace(self, **{field: getattr(most, field) for field in self._exceeded(used)})
 
+    def leaving_for_fifos(self, used: Resources, most: Budget) -> Budget | None:
+        """Return the budget without the block RAMs and logic cells that a whole design takes beyond ``most``.
+
+        None where it takes too much of something else, or nothing would be left.
+        """
+        exceeded = most._exceeded(used)
+        if not exceeded or exceeded.keys() - {"bram", "logic"}:
+            return None
+        left: dict[str, Any] = {
+            field: (allowed if getattr(self, field) is None else getattr(self, field)) - (taken - allowed)
+            for field, (taken, allowed) in exceeded.items()
+        }
+        return replace(self, **left) if min(left.values()) > 0 else None
+
     def times(self, factor: Fraction) -> Budget:
         """Return the budget with every resource multiplied."""
         have = {field: getattr(self, field) for field in RESOURCES}

@@ -255,12 +255,18 @@ class Offers:
         offered = dict.fromkeys(folding for offer in asked for folding in offer)
         if self._cost.small_blocks and "blocks" in node.operator.folding_type.names():
             cycles = min(interval, self._caps.get(node.name, interval))
-            in_blocks = (node.operator.in_blocks(folding, cycles) for folding in list(offered))
-            offered |= dict.fromkeys(folding for folding in in_blocks if folding is not None)
+            offered |= dict.fromkeys(self._in_blocks(node, list(offered), cycles))
         if self.in_logic and "multiplier" in node.operator.folding_type.names():
             self._either.update((node.name, folding) for folding in offered)
             offered |= dict.fromkeys(replace(folding, multiplier=MultiplierKind.LOGIC) for folding in list(offered))
         return list(offered)
+
+    def _in_blocks(self, node: NetworkNode, foldings: list[Folding], cycles: int) -> Iterator[Folding]:
+        """Yield the foldings with memories in block RAM that cost something else than those without."""
+        for folding in foldings:
+            in_blocks = node.operator.in_blocks(folding, cycles)
+            if in_blocks is not None and self._cost(node.operator, in_blocks) != self._cost(node.operator, folding):
+                yield in_blocks
 
     def _products_at_least(self, node: NetworkNode, folding: Folding) -> np.ndarray:
         """Return the lanes and multipliers at least, (PRODUCTS,) int64, without pricing all resources."""

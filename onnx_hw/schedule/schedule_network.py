@@ -44,6 +44,9 @@ from onnx_hw.schedule.search_folding import Search, far_too_much, hopeless
 from onnx_hw.schedule.search_latency import LEAST, cycles_of_frame_alone, deepen_fifos, fold_for_latency
 from onnx_hw.schedule.size_fifos import kept_interval, size_fifos
 
+MAX_TIGHTER_ROOMS = 3
+"""Number of times that nodes get less room, so that enough is left for FIFOs."""
+
 
 @garbage_collection_paused()
 def schedule_network(
@@ -264,7 +267,7 @@ class Designs:
         no design does.
 
         FIFOs can be sized only after folding: where they do not fit, a slower design is tried, whose streams are
-        narrower.
+        narrower; or one whose nodes leave them the block RAMs and logic cells that they lack.
         """
         quickly = not self._search.least_fifos and self._latency is None
         fitting, surely = self._first_that_fits(room, most, target, interval, quickly)
@@ -278,7 +281,7 @@ class Designs:
         Args:
             quickly: whether FIFOs need not be the least ones; see ``Search.least_fifos``.
         """
-        slower, cost, latency, surely = 0, Cost.of(target.board.family), self._latency, True
+        tries, slower, cost, latency, surely = 0, 0, Cost.of(target.board.family), self._latency, True
         while True:
             if interval is None:
                 chosen = self._search.fastest(self._network, room, slower, cost)
@@ -305,7 +308,11 @@ class Designs:
                 return (design, chosen), True
             surely &= roomy is None
             if interval is not None or slower == self._longest:
-                return None, surely
+                tighter = room.leaving_for_fifos(design.with_fifos(), most) if tries < MAX_TIGHTER_ROOMS else None
+                if tighter is None:
+                    return None, surely
+                room, slower, tries = tighter, 0, tries + 1
+                continue
             slower = min(max(slower, design.interval) * 3 // 2, self._longest)
 
     def _offers_at(self, cost: Cost) -> Offers:

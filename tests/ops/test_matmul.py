@@ -17,6 +17,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul, MatMulFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw_boards.families.ice40.recipes import ICE40_UP
 from onnx_hw_rtl.cores import matmul as circuit
 from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault, prove_case, stale_accumulator
 from support.operator_facts import assert_facts, assert_foldings_keep_up
@@ -37,7 +38,9 @@ def matmuls(draw: st.DrawFn) -> tuple[MatMul, Folding]:
         1,
         draw(multipliers),
     )
-    return MatMul(operand, weights), folding
+    operator = MatMul(operand, weights)
+    in_blocks = operator.in_blocks(folding, 1)
+    return operator, folding if in_blocks is None else draw(st.sampled_from([folding, in_blocks]))
 
 
 @st.composite
@@ -69,6 +72,12 @@ def random_matmul(draw: Random) -> Operator:
     return MatMul(
         operand, random_integers(draw, (draw.choice((4, 8, 10, 16, 32)), operand.channels), draw.choice((4, 8, 8)))
     )
+
+
+def random_matmul_in_blocks(draw: Random) -> Operator:
+    """Few weights, which no chip would put into block RAM by their size."""
+    operand = random_image(draw, (7, 8, 12))
+    return MatMul(operand, random_integers(draw, (draw.choice((13, 14, 16)), operand.channels)))
 
 
 def random_matmul_in_logic(draw: Random) -> Operator:
@@ -172,6 +181,20 @@ def test_facts(drawn: tuple[MatMul, Folding]) -> None:
     assert_facts(*drawn)
 
 
+def test_small_memories_in_block_ram() -> None:
+    operator = MatMul(Tensor((2, 3, 10), Int(8)), weights(7, 10))
+    assert operator.in_blocks(MatMulFolding(1, 3), 1) == MatMulFolding(1, 3, blocks=1)
+    assert operator.in_blocks(MatMulFolding(2, 3), 1) is None, "a look-up table holds a bit of 15 words"
+    assert operator.illegal(MatMulFolding(10, 7, blocks=1)) == "blocks must be 0 here, or 1 with more constant weights"
+    assert operator.illegal(MatMulFolding(1, 3, blocks=2)) == "blocks must be 0 here, or 1 with more constant weights"
+    assert replace(operator, loaded=Int(8)).in_blocks(MatMulFolding(1, 3), 1) is None
+    of_two = MatMul(Tensor((2, 3, 10), Int(8)), Tensor((1, 7, 10), Int(8)))
+    assert of_two.illegal(MatMulFolding(1, 3, blocks=1)) == "blocks must be 0 here, or 1 with more constant weights"
+    without, within = (operator.resources(MatMulFolding(1, 3, blocks=k), ICE40_UP.cost) for k in (0, 1))
+    assert within.bram > without.bram and within.logic < 0.9 * without.logic
+    Case(operator, MatMulFolding(1, 3, blocks=1)).check()
+
+
 def test_foldings_keep_up() -> None:
     assert_foldings_keep_up(MatMul(Tensor((2, 3, 10), Int(8)), weights(7, 10)))
 
@@ -215,7 +238,12 @@ def pixels_have_one_vector(patch: pytest.MonkeyPatch) -> None:
 
 
 STRATEGIES = {"matmul": matmuls(), "matmul of two": matmuls_of_two()}
-DRAWS = {"matmul": random_matmul, "matmul_in_logic": random_matmul_in_logic, "product_of_two": random_product_of_two}
+DRAWS = {
+    "matmul": random_matmul,
+    "matmul_in_blocks": random_matmul_in_blocks,
+    "matmul_in_logic": random_matmul_in_logic,
+    "product_of_two": random_product_of_two,
+}
 SMALL = MatMul(Tensor((4, 4, 4), Int(8)), np.random.default_rng(0).integers(-128, 128, (5, 4)))
 CASES = {
     "matmul": Case(SMALL, MatMulFolding(2, 2), depth=2),

@@ -163,7 +163,7 @@ def test_a_kind_of_multiplier_that_there_is_not(written: tuple[Build, str], tmp_
         line = next(line for line in text.splitlines() if line.startswith(f'"{core}"'))
         with pytest.raises(UserError, match=r"error\[folding-entry\]") as refused:
             built_with(text.replace(line, line.replace(" }", f", multiplier = {wrong} }}")), tmp_path)
-        form = 'tile = N, multiplier = "hardware" or "logic", not {'
+        form = 'tile = N, multiplier = "hardware" or "logic", blocks = N, not {'
         assert (form in str(refused.value)) == (core == "conv1_sums/Conv")
 
 

@@ -16,6 +16,7 @@ from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.messages.text import short
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
+from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
@@ -362,3 +363,13 @@ def test_cheapest_is_none_beyond_reach() -> None:
         "conv0": MatMulFolding(1, 1),
         "conv1": MatMulFolding(1, 1),
     }
+
+
+def test_room_is_left_for_fifos() -> None:
+    """Block RAMs and logic cells that a whole design takes beyond what there is are taken from its nodes."""
+    room, most = Budget(bram=25, logic=None), Budget(bram=28, logic=3_000, lut=9_000)
+    assert room.leaving_for_fifos(Resources(bram=30, logic=2_900), most) == Budget(bram=23)
+    assert room.leaving_for_fifos(Resources(bram=30, logic=3_400), most) == Budget(bram=23, logic=2_600)
+    assert room.leaving_for_fifos(Resources(bram=28, logic=3_000), most) is None, "there is enough"
+    assert room.leaving_for_fifos(Resources(bram=30, lut=9_001), most) is None
+    assert room.leaving_for_fifos(Resources(bram=53), most) is None, "nothing would be left"

@@ -64,8 +64,8 @@ def drawn(kind: str, seed: int, number: int) -> Drawn:
     operator = kinds()[kind](draw)
     folding = folding_of(operator, draw)
     if kind.endswith(IN_BLOCKS):
-        in_blocks = operator.in_blocks(folding, operator.cycles(folding) * MAX_SLOWDOWN)
-        assert in_blocks is not None, f"{operator!r} must have memories in block RAM"
+        while (in_blocks := operator.in_blocks(folding, operator.cycles(folding) * MAX_SLOWDOWN)) is None:
+            folding = folding_of(operator, draw)
         folding = in_blocks
     return Drawn(kind, operator, folding, draw.choice((2, 3, 5, 8, 14, 20)))
 

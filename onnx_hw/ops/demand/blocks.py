@@ -75,20 +75,23 @@ def memory_parts(width: int, depth: int) -> int:
 
 
 @lru_cache(maxsize=1 << 12)
-def memories(width: int, depth: int, read: tuple[tuple[int, int], ...] = (), ports: int = 1) -> Demand:
+def memories(
+    width: int, depth: int, read: tuple[tuple[int, int], ...] = (), ports: int = 1, in_logic: bool | None = None
+) -> Demand:
     """Return the demand of a memory in its parts.
 
     Args:
         ports: number of ports that have the same address.
         read: (first bit, bit behind the last) of what a control that has copies chooses from; empty where that is all.
+        in_logic: False where the memory is made of block RAM, however small it is.
     """
     parts, reach = Counter[Part](), memory_reach(depth, ports)
     for first in range(0, width, reach):
-        whole = Memory(min(reach, width - first), depth)
+        whole = Memory(min(reach, width - first), depth, in_logic=in_logic)
         last = first + whole.width
         inside = [(low, high) for low, high in read or ((0, width),) if low < last and high > first]
         kept = tuple((max(0, low - first), min(whole.width, high - first)) for low, high in inside)
-        used = Memory(whole.width, depth, read=kept) if kept else Register(0)
+        used = Memory(whole.width, depth, read=kept, in_logic=in_logic) if kept else Register(0)
         parts[whole if kept == ((0, whole.width),) else Unseen(whole, used)] += 1
     return Demand(tuple(parts.items()))
 
@@ -177,8 +180,12 @@ def rom(width: int, words: int, in_logic: bool | None = None) -> Demand:
     return Demand.of(Memory(width, words, constant=True, in_logic=in_logic, latency=2))
 
 
-def weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
-    """Return the demand of weights' words, read one after the other, and of a register behind them."""
+def weights(weight_bits: int, lanes: int, words: int, *, waits: int, in_logic: bool | None = None) -> Demand:
+    """Return the demand of weights' words, read one after the other, and of a register behind them.
+
+    Args:
+        in_logic: False where the memories are made of block RAM, however small they are.
+    """
     if words == 1:
         return Demand()
     per_rom = max(1, BITS_PER_ADDRESS_COPY // weight_bits)
@@ -186,8 +193,9 @@ def weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
     address = counted(words)
     demand = position(words) + delayed(address, waits) + delayed(address, 1).copied(len(roms))
     for size in roms:
-        bits = unlike(size * weight_bits, words)
-        demand += rom(bits, words) + delayed(bits, 1)
+        whole = size * weight_bits
+        bits = whole if in_logic is False else unlike(whole, words)  # block RAM stores what is alike, too
+        demand += rom(bits, words, in_logic) + delayed(bits, 1)
     return demand
 
 

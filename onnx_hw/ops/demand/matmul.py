@@ -44,6 +44,9 @@ class ProductFolding(Protocol):
     @property
     def in_logic(self) -> bool: ...
 
+    @property
+    def blocks(self) -> int: ...
+
 
 class MatrixProduct(Protocol):
     """Matrix product, as far as its demand depends on it: a ``MatMul``."""
@@ -95,7 +98,8 @@ def matmul_demand(operator: MatrixProduct, folding: ProductFolding) -> Demand:
     demand += decoded((0, 1) if beats > 1 else (0,), counted(beats))
     demand += delayed(1, 3 * latency - 4) + delayed(2, 1).copied(results)
     width = folding.in_lanes * folding.pixels * operand.bits
-    demand += vectors_demand(width, groups, beats, folding.out_lanes)
+    in_logic = False if folding.blocks else None
+    demand += vectors_demand(width, groups, beats, folding.out_lanes, in_logic)
     lanes = folding.in_lanes * folding.out_lanes
     if operator.streams_weights:
         demand += weight_buffer_demand(
@@ -111,7 +115,7 @@ def matmul_demand(operator: MatrixProduct, folding: ProductFolding) -> Demand:
     elif operator.loaded is not None:
         demand += loaded_weights(weight.bits, lanes, groups * beats, waits=1)
     else:
-        demand += weights(weight.bits, lanes, groups * beats, waits=1)
+        demand += weights(weight.bits, lanes, groups * beats, waits=1, in_logic=in_logic)
     if folding.in_logic and not operator.streams_weights and operator.loaded is None and groups * beats == 1:
         demand += folding.pixels * known_products_demand(operand.bits, operator.constants)
     else:
@@ -128,7 +132,7 @@ def products_demand(operator: MatrixProduct, folding: ProductFolding) -> Demand:
     return operator.lanes(folding) * one
 
 
-def vectors_demand(width: int, groups: int, beats: int, results: int) -> Demand:
+def vectors_demand(width: int, groups: int, beats: int, results: int, in_logic: bool | None = None) -> Demand:
     """Return the demand of a beat of vectors, fresh or replayed, and its copies.
 
     Args:
@@ -136,11 +140,14 @@ def vectors_demand(width: int, groups: int, beats: int, results: int) -> Demand:
         groups: of the results of a vector.
         beats: of a vector.
         results: of a vector that are made at a time.
+        in_logic: False where the memory of the vector is made of block RAM, however small it is.
     """
     copies = delayed(width, 1).copied(-(-results // RESULTS_PER_VECTOR_COPY))
     if groups == 1:
         return delayed(width, 4) + copies
-    demand = delayed(counted(beats), 1) + memories(width, max(2, beats)) + Demand.of(LogicFunction(2))
+    demand = (
+        delayed(counted(beats), 1) + memories(width, max(2, beats), in_logic=in_logic) + Demand.of(LogicFunction(2))
+    )
     demand += delayed((1 + counted(beats)) * memory_parts(width, beats), 1)
     demand += decoded((0, 1), counted(groups) + counted(beats)) + delayed(1, 2) + copied(1, width)
     return demand + delayed(width, 5) + Demand.of(Multiplexer(2, width)) + copies

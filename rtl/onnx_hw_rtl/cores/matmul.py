@@ -20,6 +20,7 @@ from onnx_hw_rtl.arithmetic.adder_tree import adder_tree
 from onnx_hw_rtl.arithmetic.product import product
 from onnx_hw_rtl.cores.weights import LATENCY as WEIGHTS_LATENCY
 from onnx_hw_rtl.cores.weights import Streamed, WeightBuffer, read_weights
+from onnx_hw_rtl.parts.block_rom import IN_BLOCK
 from onnx_hw_rtl.parts.fanout import copies, memory_parts, spread
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, delayed
@@ -43,6 +44,7 @@ class MatMul(Core):
         pixels: vectors side by side in a beat; the number of multipliers is the product of the three.
         depth: FIFO depth of the output.
         in_logic: whether products are made of look-up tables.
+        in_block: whether memories are made of block RAM, however small they are.
     """
 
     PRODUCT_LATENCY = 4
@@ -64,6 +66,7 @@ class MatMul(Core):
         pixels: int = 1,
         depth: int,
         in_logic: bool = False,
+        in_block: bool = False,
     ) -> None:
         count, lanes = (words.words, out_lanes * in_lanes) if isinstance(words, Streamed) else words.shape
         if lanes != out_lanes * in_lanes or count % groups:
@@ -75,7 +78,7 @@ class MatMul(Core):
             Shape(out_bits, out_signed),
         )
         self.in_lanes, self.out_lanes, self.pixels = in_lanes, out_lanes, pixels
-        self.in_logic = in_logic
+        self.in_logic, self.in_block = in_logic, in_block
         self.latency = 10 + (in_lanes - 1).bit_length()
         super().__init__(
             {
@@ -144,10 +147,10 @@ class MatMul(Core):
         slot = engine.decode(lambda turn: turn["beat"], range(max(2, self.beats)), "beat")
         control = Cat(Mux(ResetSignal(allow_reset_less=True), 0, takes), slot)
         parts = memory_parts(len(x), self.beats)
-        words_read = []
+        words_read, attributes = [], IN_BLOCK if self.in_block else {}
         for bits, its_own in zip(parts, copies(m, control, len(parts), "slot"), strict=True):
             part = x[bits]
-            vector = memory.Memory(shape=len(part), depth=max(2, self.beats), init=[])
+            vector = memory.Memory(shape=len(part), depth=max(2, self.beats), init=[], attrs=attributes)
             m.submodules[f"vector{bits.start}"] = vector
             write_port, read_port = vector.write_port(), vector.read_port()
             m.d.comb += [
@@ -173,6 +176,7 @@ class MatMul(Core):
                 self.constants,
                 waits=5 - WEIGHTS_LATENCY,
                 in_logic=self.in_logic,
+                in_block=self.in_block,
             )
         return [lanes[row * self.in_lanes : (row + 1) * self.in_lanes] for row in range(self.out_lanes)]
 

@@ -34,6 +34,7 @@ def read_weights(
     *,
     waits: int = 0,
     in_logic: bool = False,
+    in_block: bool = False,
 ) -> list[Value]:
     """Return the weight of every lane for the operation that fired ``LATENCY + waits`` cycles ago.
 
@@ -45,6 +46,7 @@ def read_weights(
         waits: further cycles by which the address is delayed.
         in_logic: whether a lane that has the same weight in all words gets it as a ``Const``, which makes its product
             cheaper.
+        in_block: whether the memories are made of block RAM, however small they are.
     """
     known = (
         {k: int(words[0, k]) for k in np.flatnonzero(np.ptp(words, axis=0) == 0)}
@@ -52,14 +54,14 @@ def read_weights(
         else {}
     )
     words = words[:, [k for k in range(words.shape[1]) if k not in known]]
-    lanes = _from_memory(m, engine, words, weight, constants, waits) if words.size else []
+    lanes = _from_memory(m, engine, words, weight, constants, waits, in_block) if words.size else []
     for k, value in known.items():  # in rising order
         lanes.insert(k, Const(value, weight))
     return lanes
 
 
 def _from_memory(
-    m: Module, engine: Engine, words: np.ndarray, weight: Shape, constants: FixedConstants, waits: int
+    m: Module, engine: Engine, words: np.ndarray, weight: Shape, constants: FixedConstants, waits: int, in_block: bool
 ) -> list[Value]:
     count, lanes = words.shape
     address = Signal(range(max(2, count)))
@@ -71,7 +73,7 @@ def _from_memory(
     for k, its_address in enumerate(addresses):
         part = words[:, k * per_rom : (k + 1) * per_rom] & ((1 << weight.width) - 1)
         content = [sum(int(w) << (weight.width * j) for j, w in enumerate(row)) for row in part]
-        rom = constants.memory(m, f"weights{k}", weight.width * part.shape[1], content)
+        rom = constants.memory(m, f"weights{k}", weight.width * part.shape[1], content, in_block=in_block)
         m.d.comb += rom.addr.eq(its_address)
         data = delayed(m, rom.data, 1, f"weights{k}")
         weights += [data[weight.width * j : weight.width * (j + 1)] for j in range(part.shape[1])]

@@ -139,10 +139,17 @@ class FixedConstants:
     loaded: ClassVar[bool] = False
 
     def memory(
-        self, m: Module, name: str, width: int, words: Sequence[int], *, in_logic: bool | None = None
+        self,
+        m: Module,
+        name: str,
+        width: int,
+        words: Sequence[int],
+        *,
+        in_logic: bool | None = None,
+        in_block: bool = False,
     ) -> Rom | LoadedMemory:
         """Add a memory to a module as the submodule of a name, and return it."""
-        m.submodules[name] = rom = Rom(width, words, in_logic=in_logic)
+        m.submodules[name] = rom = Rom(width, words, in_logic=in_logic, in_block=in_block)
         return rom
 
     def number(self, m: Module, name: str, shape: Shape, value: int) -> Value:
@@ -165,9 +172,16 @@ class LoadedConstants(FixedConstants):
     loaded: ClassVar[bool] = True
 
     def memory(
-        self, m: Module, name: str, width: int, words: Sequence[int], *, in_logic: bool | None = None
+        self,
+        m: Module,
+        name: str,
+        width: int,
+        words: Sequence[int],
+        *,
+        in_logic: bool | None = None,
+        in_block: bool = False,
     ) -> Rom | LoadedMemory:
-        """Add a memory to a module as the submodule of a name, and return it; ``in_logic`` has no meaning."""
+        """Add a memory to a module as the submodule of a name, and return it: it lies in block RAM in any case."""
         m.submodules[name] = stored = LoadedMemory(width, words, self.bus, self.places[name])
         return stored
 

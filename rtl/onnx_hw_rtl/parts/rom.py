@@ -8,6 +8,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import memory
 from amaranth.lib.wiring import Component, In, Out
 
+from onnx_hw_rtl.parts.block_rom import IN_BLOCK
 from onnx_hw_rtl.parts.fanout import spread
 from onnx_hw_rtl.target import primitives_of
 
@@ -25,6 +26,7 @@ class Rom(Component):
         words: integers that fit in ``width`` bits, signed or not.
         in_logic: whether the memory is made of look-up tables; None lets its size decide. With ``BITS_IN_LOGIC`` bits
             it takes about the same share of a chip in look-up tables, 400 of them, as a block RAM is.
+        in_block: whether the memory is made of block RAM, however small it is.
 
     Ports:
         addr: the address. Beyond the last word the data may be anything.
@@ -36,7 +38,9 @@ class Rom(Component):
     MAX_BITS_BELOW_BLOCK = 1024
     BITS_IN_LOGIC = 4608
 
-    def __init__(self, width: int, words: Sequence[int], *, in_logic: bool | None = None) -> None:
+    def __init__(
+        self, width: int, words: Sequence[int], *, in_logic: bool | None = None, in_block: bool = False
+    ) -> None:
         if width < 1 or not words:
             raise ValueError(f"a memory must have a bit and a word at least, not {len(words)} words of {width} bits")
         for index, word in enumerate(words):
@@ -44,7 +48,8 @@ class Rom(Component):
                 raise ValueError(f"every word must fit in {width} bits; word {index} is {word}")
         self.width = width
         small = len(words) <= self.MAX_WORDS_IN_LOGIC or width * len(words) <= self.MAX_BITS_BELOW_BLOCK
-        self._in_logic = small if in_logic is None else in_logic
+        self._in_logic = not in_block and (small if in_logic is None else in_logic)
+        self._attributes = IN_BLOCK if in_block else {}
         self.words = tuple(int(word) & ((1 << width) - 1) for word in words)
         super().__init__({"addr": In(max(1, (len(words) - 1).bit_length())), "data": Out(width)})
 
@@ -68,7 +73,9 @@ class Rom(Component):
                 port = rom.read_port()
                 m.d.comb += [port.addr.eq(waiting), self.data[bits].eq(port.data)]
             return
-        m.submodules.memory = rom = memory.Memory(shape=self.width, depth=len(self.words), init=self.words)
+        m.submodules.memory = rom = memory.Memory(
+            shape=self.width, depth=len(self.words), init=self.words, attrs=self._attributes
+        )
         port = rom.read_port()
         word = Signal(self.width, reset_less=True)
         m.d.sync += word.eq(port.data)
