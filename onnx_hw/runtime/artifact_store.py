@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onnx_hw.messages.regular_file import require_regular_file
 from onnx_hw_tools.user_cache import user_cache
 
 RECORD = "stage.json"
@@ -105,7 +106,7 @@ class Store:
         found = []
         for record in self.path.glob(f"*/*/{RECORD}"):
             with suppress(OSError, ValueError, KeyError):
-                files = json.loads(record.read_text(encoding="utf-8"))["files"]
+                files = json.loads(require_regular_file(record).read_text(encoding="utf-8"))["files"]
                 found.append((record.stat().st_mtime_ns, record.parent.parent.name, record.parent, files))
         for _, stage, folder, files in sorted(found, key=lambda entry: entry[:2]):
             yield stage, StoredResult(folder, folder.name, files)
@@ -141,7 +142,7 @@ def user_store(given: Path | None = None) -> Store:
 def read_entry(folder: Path, digest: str | None = None) -> StoredResult | None:
     """Return what lies in a folder, if it has a record (of that digest) and all files are unchanged."""
     try:
-        record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record: dict[str, Any] = json.loads(require_regular_file(folder / RECORD).read_text(encoding="utf-8"))
         found, files = record["digest"], record["files"]
         if (digest is None or digest == found) and digests(folder) == files:
             return StoredResult(folder, found, files)
@@ -160,7 +161,7 @@ def write_record(folder: Path, digest: str) -> dict[str, str]:
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of every file of a folder but logs and its record, by name."""
     files = sorted(file for file in folder.iterdir() if file.name != RECORD and file.suffix != ".log")
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    return {file.name: hashlib.sha256(require_regular_file(file).read_bytes()).hexdigest() for file in files}
 
 
 def share(source: Path, target: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from onnx_hw.messages.errors import ExitCode, UserError
+from onnx_hw.runtime.artifact_store import read_entry
 from onnx_hw.runtime.build_folder import Made, digest, opened
 from onnx_hw_tools.process import ToolFailed
 
@@ -63,6 +66,21 @@ def test_damage_is_noticed(tmp_path: Path, damage: str) -> None:
     made = build(tmp_path, 1, writer())
     assert not made.cached
     assert {file.name for file in place.iterdir()} == {"file", "tool.log", "stage.json"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes and links")
+@pytest.mark.parametrize("name", ["file", "stage.json"])
+@pytest.mark.parametrize("what", ["a pipe", "a device"])
+def test_what_is_no_file_keeps_nobody_waiting(tmp_path: Path, name: str, what: str) -> None:
+    place = build(tmp_path, 1, writer()).folder
+    (place / name).unlink()
+    if what == "a pipe":
+        os.mkfifo(place / name)
+    else:
+        (place / name).symlink_to("/dev/zero")
+    assert read_entry(place) is None
+    made = build(tmp_path, 1, writer())
+    assert not made.cached and (made.folder / "file").read_text() == "result"
 
 
 def test_a_failure_keeps_the_log_and_the_earlier_result(tmp_path: Path) -> None:
