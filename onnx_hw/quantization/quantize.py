@@ -17,7 +17,7 @@ from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.onnx.canonicalize.cast_to_float32 import cast_to_float32
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import require_samples
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
-from onnx_hw.onnx.check.supported import require_capability
+from onnx_hw.onnx.check.supported import require_capability, require_constant_weights
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.quantization.complete import complete_and_lower
 from onnx_hw.quantization.decisions import QuantError
@@ -99,6 +99,7 @@ def prepare_model(model: Model) -> PreparedModel:
     if brings and model.states:
         model, kept = tie_states(model, adopt=False)
         canonical = canonicalize(model)
+    require_constant_weights(canonical)
     return PreparedModel(model, canonical, brings, given, kept)
 
 

@@ -11,7 +11,7 @@ from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.check.signatures import EXPERIMENTAL
 from onnx_hw.onnx.check.types import node_location, type_without_shape
-from onnx_hw.onnx.graph.dependencies import needed_nodes, subgraphs
+from onnx_hw.onnx.graph.dependencies import names_behind_inputs, needed_nodes, subgraphs
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import MAX_AXES, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of, lookup
@@ -51,6 +51,26 @@ def require_capability(model: Model) -> None:
     """Raise a ``UserError`` with everything that ``check_capability`` reports."""
     findings = Findings()
     check_capability(model, findings)
+    findings.raise_problems()
+
+
+def require_constant_weights(model: Model) -> None:
+    """Raise a ``UserError`` that names every node whose weights must be constants and are computed from data.
+
+    Args:
+        model: the model in canonical form, in which constants are folded.
+    """
+    data, findings = names_behind_inputs(model.graph), Findings()
+    for node in model.graph.nodes:
+        place = facts_of(node).weights
+        if place is not None and place.constant and node.inputs[place.at] in data:
+            findings.must(
+                "weights-not-constant",
+                f"the weights `{node.inputs[place.at]}` must be constant; they are computed from data",
+                node_location(node),
+                "only the product of two tensors (MatMul) takes such weights",
+                stage=STAGE,
+            )
     findings.raise_problems()
 
 

@@ -73,6 +73,7 @@ class Weights:
         channel: the axis of the result along which the outputs lie.
         rank: the rank of weights that hold one number per input and output; None: any.
         turned: the attribute that says that the axes are reversed; "" without one.
+        constant: whether hardware takes constants alone, and no weights that are computed from data.
     """
 
     at: int
@@ -80,6 +81,7 @@ class Weights:
     channel: int
     rank: int | None = None
     turned: str = ""
+    constant: bool = False
 
     def axis_of_outputs(self, node: Node, rank: int) -> int:
         """Return the axis of weights of a rank along which a node's outputs lie."""

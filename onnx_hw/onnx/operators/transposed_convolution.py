@@ -76,7 +76,7 @@ def transposed_window(
     since=(1, 11, 22),
     types=conv_transpose_type,
     attributes_of=transposed_window,
-    facts=Facts(Effect.SUMS, scattered_macs, Weights(1, axis=1, channel=1)),
+    facts=Facts(Effect.SUMS, scattered_macs, Weights(1, axis=1, channel=1, constant=True)),
 )
 def ConvTranspose(x: Array, w: Array, b: Array | None = None, *, group: int = 1, **attributes: Any) -> Array:
     """Convolve transposed: ``x`` (batch, channels, *spatial), ``w`` (channels, outputs / group, *kernel).
