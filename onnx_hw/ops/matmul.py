@@ -254,11 +254,13 @@ class MatMul(Operator[MatMulFolding]):
     def illegal(self, folding: MatMulFolding) -> str:
         if self.is_wide and not folding.in_logic:
             return f'multiplier must be "logic" here: operands have more than {MULTIPLIER_BITS} bits'
+        if reason := super().illegal(folding):
+            return reason
         if folding.blocks not in ((0,) if self.in_blocks(folding, 0) is None else (0, 1)):
             return "blocks must be 0 here, or 1 with more constant weights"
         if self.stack > 1 and self.tiles(folding) > 1 and not self.held(folding):
             return f"the buffer must hold {self.turns(folding)[0]} groups here, those of a matrix of the stack"
-        return super().illegal(folding)
+        return ""
 
     def in_blocks(self, folding: MatMulFolding, interval: int) -> MatMulFolding | None:
         """Return the folding with constant weights in block RAM, where they have more words than one table holds."""

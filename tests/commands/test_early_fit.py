@@ -101,9 +101,9 @@ def test_what_fits_is_quantized(asked: Callable[..., BuildOptions], monkeypatch:
     calls: list[int] = []
     original = build_stages.quantize_model
 
-    def counted(*some: Any) -> Any:
+    def counted(*some: Any, **options: Any) -> Any:
         calls.append(1)
-        return original(*some)
+        return original(*some, **options)
 
     monkeypatch.setattr(build_stages, "quantize_model", counted)
     build(asked(8))

@@ -100,7 +100,7 @@ def test_scales_zero_points_and_bounds_move(tmp_path: Path) -> None:
     """A network with a residual sum, a gate, padded convolutions and bounds, on a chip that stays on."""
     onnx.save(residual_float_model(), tmp_path / "first.onnx")
     np.savez(tmp_path / "x.npz", image=SAMPLES[:, 0])
-    options = ("--calibration", tmp_path / "x.npz", "--weights", "loadable", "--stop-after", "assemble")
+    options = ("--calibration", tmp_path / "x.npz", "--weights", "loadable", "--bits", "8", "--stop-after", "assemble")
     folder = tmp_path / "built"
     done = call("build", tmp_path / "first.onnx", "--board", "ulx3s", "--out", folder, *options)
     assert done.exit_code == 0 and "cannot be loaded" not in done.output, done.output

@@ -319,8 +319,8 @@ def fill_is_ignored(core: Any) -> None:
     core.takes[core.takes == circuit.FILL] = 0
 
 
-def fill_is_another(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(circuit.Rearrange, "_constant", lambda self: Const(self.fill + 1 & ((1 << self.bits) - 1), self.bits))
+def fill_is_another(core: Any) -> None:
+    core.fill += 1
 
 
 def releases(by: int) -> Callable[[Any, Any], Any]:
@@ -412,7 +412,7 @@ FAULTS = [
     Fault("an address is off by one", at_elaboration("_separate", wrong_address), USUAL),
     Fault("the wrong slice of a beat", located(wrong_slice), ("transpose", "backwards", "depth to space")),
     Fault("the fill is ignored", located(fill_is_ignored), ("pad", "signal")),
-    Fault("another fill", fill_is_another, ("pad", "signal")),
+    Fault("another fill", located(fill_is_another), ("pad", "signal")),
     Fault("a beat is given back too early", at_elaboration("_turns", releases(+1)), ("resize", "tight")),
     Fault("a beat is given back too late", at_elaboration("_turns", releases(-1)), ("resize", "tight")),
     Fault("a turn does not wait for its last beat", at_elaboration("_turns", waits_for(-1)), ("backwards", "resize")),

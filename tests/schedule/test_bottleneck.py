@@ -79,7 +79,9 @@ def test_the_report_says_it(tmp_path: Path) -> None:
 
 def test_the_terminal_says_how_far_it_is_from_the_bound(tmp_path: Path) -> None:
     model = EXAMPLES / "digits" / "digits_float.onnx"
-    build(BuildOptions(model=model, out=tmp_path, board="icebreaker", stop_after=Stage.SCHEDULE), progress := Silent())
+    six = ScheduleRequest(multipliers=6)
+    options = BuildOptions(model=model, out=tmp_path, board="icebreaker", stop_after=Stage.SCHEDULE, scheduling=six)
+    build(options, progress := Silent())
     bound = json.loads((tmp_path / "report.json").read_text())["search"]["interval_bound_cycles"]
     fact = progress.stages[-1].fact
     ((cycles, gap),) = re.findall(r"([\d,]+) cycles a frame .*busy, ([\d.]+)% above the bound\)", fact)

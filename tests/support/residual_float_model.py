@@ -11,16 +11,22 @@ SAMPLES = np.random.default_rng(5).normal(0, 1, (48, 1, 2, 4, 4)).astype(np.floa
 
 
 def residual_float_model(name: str = "residual") -> onnx.ModelProto:
-    """Return image[1,2,4,4] → padded convolutions, LeakyRelu, sum, Clip, a gate by means, product → logits[1,3]."""
+    """Return image[1,2,4,4] → padded convolutions, LeakyRelu, sum, Clip, a gate by means, product → logits[1,3].
+
+    A range holds 0, so that the bound of a Clip that is not 0 is a number within it, which moves with its scale.
+    """
     random = np.random.default_rng(6)
     constants = {
         "first": random.normal(0, 0.3, (2, 2, 3, 3)),
         "second": random.normal(0, 0.3, (2, 2, 3, 3)),
         "single": random.normal(0, 0.4, (2, 1, 3, 3)),
+        "side": random.normal(0, 0.6, (2, 2, 1, 1)),
         "gate": random.normal(0, 0.8, (2, 2, 1, 1)),
         "matrix": random.normal(0, 0.3, (2 * 16, 3)),
-        "low": np.array(0.0),
-        "high": np.array(2.0),
+        "low": np.array(0.1),
+        "high": np.array(100.0),
+        "least": np.array(-100.0),
+        "most": np.array(-0.1),
     }
     nodes = [
         helper.make_node("Conv", ["image", "first"], ["a"], "conv1", pads=[1, 1, 1, 1]),
@@ -29,11 +35,14 @@ def residual_float_model(name: str = "residual") -> onnx.ModelProto:
         helper.make_node("Add", ["c", "b"], ["d"], "add"),
         helper.make_node("Conv", ["d", "single"], ["e"], "depthwise", pads=[1, 1, 1, 1], group=2),
         helper.make_node("Clip", ["e", "low", "high"], ["f"], "clip"),
+        helper.make_node("Conv", ["d", "side"], ["n"], "conv4"),
+        helper.make_node("Clip", ["n", "least", "most"], ["l"], "clip_below"),
         helper.make_node("GlobalAveragePool", ["d"], ["means"], "means"),
         helper.make_node("Conv", ["means", "gate"], ["g"], "conv3"),
         helper.make_node("Sigmoid", ["g"], ["h"], "sigmoid"),
         helper.make_node("Mul", ["d", "h"], ["i"], "excite"),
-        helper.make_node("Sub", ["i", "f"], ["j"], "difference"),
+        helper.make_node("Sub", ["i", "f"], ["m"], "difference"),
+        helper.make_node("Add", ["m", "l"], ["j"], "total"),
         helper.make_node("Relu", ["j"], ["k"], "relu"),
         helper.make_node("Flatten", ["k"], ["flat"], "flatten"),
         helper.make_node("MatMul", ["flat", "matrix"], ["logits"], "classes"),
