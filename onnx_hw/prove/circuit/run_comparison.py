@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ir.design import Design, Edge
+from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.tape import DEAL, FLASH
 from onnx_hw.timing.prediction import BlockedEngine
 
@@ -93,7 +94,10 @@ class RunComparison:
             tensor: _EdgeComparison(edge, beats[tensor], frames * edge.beats, first_frame * edge.beats)
             for tensor, edge in edges.items()
         }
-        self._fills = {tensor: _Fill(design, edge) for tensor, edge in edges.items() if edge.producer}
+        schedules = design.schedules()
+        self._fills = {
+            tensor: _Fill(schedules[edge.producer[0]], edge) for tensor, edge in edges.items() if edge.producer
+        }
         self._outputs = {edge.tensor: _Collected(edge, frames) for edge in edges.values() if edge.consumer is None}
         self._firings: dict[Name, _FiringComparison] = {}
         self._fires = False  # an engine that knows only pins names no engine of the circuit
@@ -272,10 +276,9 @@ class _Queue:
 class _Fill:
     """The most tokens of an edge that were fired and not yet popped."""
 
-    def __init__(self, design: Design, edge: Edge) -> None:
+    def __init__(self, schedule: Schedule, edge: Edge) -> None:
         assert edge.producer is not None
         node, port = edge.producer
-        schedule = design.schedules()[node]
         engine = next(engine for engine in schedule.engines if port in engine.pushes)
         self._wire, self._engine, self._operations = edge.tensor, (node, engine.name), engine.operations
         pushes = engine.pushes[port]
