@@ -84,7 +84,7 @@ class DigitTable:
         m.d.comb += words.addr.eq(Cat(digits[: self.digit_bits], turn.kind, *([turn.chunk] if len(rows) > 1 else [])))
         total = Signal(self.total, name=f"{name}_sum", reset_less=True)
         with m.If(delayed(m, engine.fire, 1, f"{name}_fired")):
-            with m.If(delayed(m, turn.clears, 1, f"{name}_clears")):
+            with m.If(delayed(m, turn.takes, 1, f"{name}_clears")):
                 m.d.sync += total.eq(0)
             with m.Else():
                 m.d.sync += total.eq((total >> self.digit_bits) + words.data.as_signed())
@@ -99,14 +99,12 @@ class DigitTurn:
     """Registers that say which step the current operation is.
 
     Attributes:
-        takes: whether it takes an argument.
-        clears: whether it clears the sum, which it does then, too.
+        takes: whether it takes an argument; then it clears the sum, too.
         kind: its kind.
         chunk: number of the channel group.
     """
 
     takes: Value
-    clears: Value
     kind: Value
     chunk: Value
 
@@ -114,10 +112,8 @@ class DigitTurn:
     def of(cls, engine: Engine, table: DigitTable, chunks: int) -> DigitTurn:
         """Return the registers of an engine with the loops "chunk" and "step"."""
         kinds = [table.kind(step) for step in range(table.steps)]
-        takes = engine.decode(lambda turn: turn["step"] == 0, 1, "takes")
         return cls(
-            takes,
-            takes,
+            engine.decode(lambda turn: turn["step"] == 0, 1, "takes"),
             engine.decode(lambda turn: pick(turn["step"], kinds), 2, "kind"),
             engine.decode(lambda turn: turn["chunk"], range(max(2, chunks)), "channels"),
         )
