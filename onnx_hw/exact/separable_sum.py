@@ -89,7 +89,7 @@ def _numbered(
     first = [(int(x // one) << shift) + number[r, beside[1]] for x, r in zip(of_a, rises, strict=True)]
     second = [-(int(-x // one) << shift) - number[w, beside[0]] for x, w in zip(of_b, wanted, strict=True)]
     middle = (min(first) + max(first) + 1 >> shift + 1) << shift  # both tables about 0, as far as one alone can be
-    return (np.array(table, dtype=np.int64) for table in ([x - middle for x in first], [x + middle for x in second]))  # type: ignore[return-value]
+    return np.array([x - middle for x in first], dtype=np.int64), np.array([x + middle for x in second], dtype=np.int64)
 
 
 def _prove(found: SeparableSum, sums: np.ndarray, one: int, grid: Grid) -> None:
