@@ -85,6 +85,11 @@ class MultiplyAddShift:
             return self.form.addend
         return Int.holding(int(self.addends.min()), int(self.addends.max()))
 
+    @property
+    def bounds_type(self) -> Int | None:
+        """Type of the bounds where they are loaded at run time; None where they are fixed."""
+        return Int.holding(self.form.low, self.form.high) if self.form is not None and self.form.loads_bounds else None
+
     @cached_property
     def sum_type(self) -> Int:
         """Type of x·m, t and the corrected t for every saturated x and every channel; always signed."""

@@ -47,6 +47,11 @@ class RoundingShift:
 
     channels = 1
 
+    @property
+    def bounds_type(self) -> Int:
+        """Type of the loaded bounds."""
+        return Int.holding(self.form.low, self.form.high)
+
     def apply(self, channel: np.ndarray, x: np.ndarray) -> np.ndarray:  # noqa: ARG002  # as of other requantizers
         """Compute the circuit's results for pairs (channel, x), of which the channel does not matter; int64."""
         corrected = x - ((x >> self.shift) % 2 == self.parity)

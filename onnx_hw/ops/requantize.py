@@ -136,7 +136,7 @@ class Monotone(Operator[RequantizeFolding]):
 
     @property
     def loaded_numbers(self) -> Mapping[str, tuple[int, Int]]:
-        return {} if self.form is None else loaded_numbers(self.circuit, self.result_type)
+        return {} if self.form is None else loaded_numbers(self.circuit)
 
     @cached_property
     def circuit(self) -> Requantizer:
@@ -283,7 +283,7 @@ class Monotone(Operator[RequantizeFolding]):
         from onnx_hw_rtl.cores import requantize as rtl
 
         return rtl.Requantize(
-            circuit_arithmetic(self.circuit_of(folding), self.result_type, folding.steps),
+            circuit_arithmetic(self.circuit_of(folding), folding.steps),
             words=channels_of(self.weight_words(folding)),
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,

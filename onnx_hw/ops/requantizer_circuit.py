@@ -7,20 +7,14 @@ from typing import Any
 
 from onnx_hw.exact.digit_table import DigitTable
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.loadable_line import LoadableLine
 from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import Requantizer
 from onnx_hw.exact.rounding_shift import RoundingShift
 
 
-def circuit_arithmetic(circuit: Requantizer, result: Int, steps: int) -> Any:
-    """Return the circuit's constants as the core takes them.
-
-    Args:
-        result: the type of the results.
-        steps: cycles spent on a beat.
-    """
+def circuit_arithmetic(circuit: Requantizer, steps: int) -> Any:
+    """Return the circuit's constants as the core takes them, for a number of cycles spent on a beat."""
     from amaranth.hdl import Shape
 
     from onnx_hw_rtl.cores import requantize as rtl
@@ -40,7 +34,7 @@ def circuit_arithmetic(circuit: Requantizer, result: Int, steps: int) -> Any:
                 circuit.tie_parity,
                 steps,
                 None if circuit.form is None else (circuit.digits, circuit.form.addend.bits, circuit.form.zeros),
-                Shape(result.bits, result.signed) if _loads_bounds(circuit) else None,
+                None if circuit.bounds_type is None else Shape(circuit.bounds_type.bits, circuit.bounds_type.signed),
             )
         case DigitTable():
             total = Shape(circuit.sum_type.bits, True)
@@ -50,7 +44,7 @@ def circuit_arithmetic(circuit: Requantizer, result: Int, steps: int) -> Any:
             entry_bits = 0 if circuit.form is None else circuit.form.entry.bits + (not circuit.form.entry.signed)
             return rtl.TableRequantizer(clamp, circuit.entries, entry_bits)
         case RoundingShift():
-            bounds = Shape(result.bits, result.signed)
+            bounds = Shape(circuit.bounds_type.bits, circuit.bounds_type.signed)
             return rtl.RoundingShift(circuit.shift, circuit.low, circuit.high, circuit.parity, bounds)
         case ThresholdRequantizer():
             return rtl.ThresholdRequantizer(clamp, circuit.thresholds, circuit.low, circuit.high)
@@ -72,20 +66,9 @@ def latency_of(circuit: Requantizer, steps: int) -> int:
             return 3 + 3 * circuit.depth
 
 
-def _loads_bounds(circuit: Requantizer) -> bool:
-    match circuit:
-        case MultiplyAddShift(form=LoadableLine(loads_bounds=loads)):
-            return loads
-    return isinstance(circuit, RoundingShift)
-
-
-def loaded_numbers(circuit: Requantizer, result: Int) -> Mapping[str, tuple[int, Int]]:
-    """Return the single numbers that are loaded, and their types, by their names in the core.
-
-    Args:
-        result: the type of the results.
-    """
-    if not (isinstance(circuit, MultiplyAddShift | RoundingShift) and _loads_bounds(circuit)):
+def loaded_numbers(circuit: Requantizer) -> Mapping[str, tuple[int, Int]]:
+    """Return the single numbers that are loaded, and their types, by their names in the core."""
+    if not isinstance(circuit, MultiplyAddShift | RoundingShift) or circuit.bounds_type is None:
         return {}
-    numbers = {"low": (circuit.low, result), "high": (circuit.high, result)}
+    numbers = {"low": (circuit.low, circuit.bounds_type), "high": (circuit.high, circuit.bounds_type)}
     return numbers | ({"parity": (circuit.parity, Int(1, False))} if isinstance(circuit, RoundingShift) else {})

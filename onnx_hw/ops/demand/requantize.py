@@ -58,15 +58,15 @@ def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: i
         return demand + _searches(circuit, operand.bits, order)
     if isinstance(circuit, RoundingShift):
         bits = operand.bits - circuit.shift + 1
-        result = Int.holding(circuit.form.low, circuit.form.high).bits
+        result = circuit.bounds_type.bits
         lane = delayed(operand.bits, 1) + Demand.of(LogicFunction(circuit.shift + 2)) + added(bits)
         return (
             demand + order.width * (lane + _loaded_clamp(bits, result)) + 2 * loaded_number(result) + loaded_number(1)
         )
     lane, channel, alike = _lane(circuit, operand, rows, steps)
     channels = order.lanes * channel.copied(order.pixels)
-    if isinstance(circuit, MultiplyAddShift) and circuit.form is not None and circuit.form.loads_bounds:
-        demand += 2 * loaded_number(Int.holding(circuit.form.low, circuit.form.high).bits)
+    if isinstance(circuit, MultiplyAddShift) and circuit.bounds_type is not None:
+        demand += 2 * loaded_number(circuit.bounds_type.bits)
     return demand + order.width * (delayed(operand.bits, 1) + lane) + channels + alike.copied(order.width)
 
 
@@ -177,9 +177,8 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[D
         demand += Demand.of(
             Adder(widest - circuit.tie_bit, carried=ties), Register(widest - circuit.shift), LogicFunction(1)
         )
-    if circuit.form is not None and circuit.form.loads_bounds:
-        result = Int.holding(circuit.form.low, circuit.form.high).bits
-        return demand + _loaded_clamp(widest - circuit.shift, result), constants, turn
+    if circuit.bounds_type is not None:
+        return demand + _loaded_clamp(widest - circuit.shift, circuit.bounds_type.bits), constants, turn
     return demand + _clamp(widest - circuit.shift, circuit.low, circuit.high), constants, turn
 
 
