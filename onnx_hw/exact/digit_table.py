@@ -23,9 +23,6 @@ from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 DIGIT_BITS = (1, 2, 3, 4)
 """Widths of a digit, in bits; wider ones take larger tables."""
 
-BLOCK_RAMS = ((256, 16), (512, 8), (1024, 4), (2048, 2))
-"""Shapes (words, bits) of a small block RAM."""
-
 FIRST, SECOND, OTHER, LAST = range(4)
 """Kinds of a step."""
 
@@ -77,11 +74,6 @@ class DigitTable:
             low, high = (low >> self.digit_bits) + int(words.min()), (high >> self.digit_bits) + int(words.max())
             least, most = min(least, low), max(most, high)
         return Int(Int.holding(min(-1, least), most).bits)
-
-    def blocks(self, channels: int) -> int:
-        """Return the number of block RAMs that hold the words of some channels."""
-        words, bits = channels * self.words[0].size, self.word_type.bits
-        return min(-(-words // depth) * -(-bits // width) for depth, width in BLOCK_RAMS)
 
     def kind(self, digit: int) -> int:
         """Return the kind of the step of a digit, counted from the least significant one."""

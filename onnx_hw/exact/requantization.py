@@ -243,7 +243,8 @@ def costs(circuit: Requantizer, channels: int, steps: int = 1) -> LaneCost:
         case MultiplyAddShift():
             return _multiplication(circuit, rows, steps)
         case DigitTable():
-            return LaneCost(bits + circuit.sum_type.bits + 20, circuit.blocks(rows))
+            words = _memory(rows * circuit.words[0].size, circuit.word_type.bits)
+            return words + LaneCost(bits + circuit.sum_type.bits)
         case TableRequantizer():
             return _memory(rows << bits, circuit.entry_type.bits) + LaneCost(3 * bits)
         case RoundingShift():

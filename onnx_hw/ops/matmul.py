@@ -256,16 +256,19 @@ class MatMul(Operator[MatMulFolding]):
             return f'multiplier must be "logic" here: operands have more than {MULTIPLIER_BITS} bits'
         if reason := super().illegal(folding):
             return reason
-        if folding.blocks not in ((0,) if self.in_blocks(folding, 0) is None else (0, 1)):
+        if folding.blocks not in (0, 1) or (folding.blocks and not self._fills_blocks(folding)):
             return "blocks must be 0 here, or 1 with more constant weights"
         if self.stack > 1 and self.tiles(folding) > 1 and not self.held(folding):
             return f"the buffer must hold {self.turns(folding)[0]} groups here, those of a matrix of the stack"
         return ""
 
-    def in_blocks(self, folding: MatMulFolding, interval: int) -> MatMulFolding | None:
-        """Return the folding with constant weights in block RAM, where they have more words than one table holds."""
-        fits = not self.streams_weights and self.loaded is None and prod(self.turns(folding)) > MAX_GATE_TABLE_WORDS
-        return replace(folding, blocks=1) if fits else None
+    def in_blocks(self, folding: MatMulFolding, interval: int) -> Iterator[MatMulFolding]:
+        if self._fills_blocks(folding):
+            yield replace(folding, blocks=1)
+
+    def _fills_blocks(self, folding: MatMulFolding) -> bool:
+        """Return whether the weights are constants, of more words than one table holds."""
+        return not self.streams_weights and self.loaded is None and prod(self.turns(folding)) > MAX_GATE_TABLE_WORDS
 
     def turns(self, folding: MatMulFolding) -> tuple[int, int]:
         """Return (groups of results, beats of a vector)."""

@@ -152,11 +152,11 @@ class Operator(ABC, Generic[F]):
         """Return the operator for a place on a loop: one that works row by row if there is one, else itself."""
         return self
 
-    def in_blocks(self, folding: F, interval: int) -> F | None:
-        """Return the folding whose circuit has memories in block RAM instead of logic, with streams as wide, that takes
-        at most ``interval`` cycles; None if there is no such folding.
+    def in_blocks(self, folding: F, interval: int) -> Iterator[F]:
+        """Yield foldings with streams as wide whose memories are block RAM instead of logic, and that take at most
+        ``interval`` cycles, the quickest one first; none by default.
         """
-        return None
+        yield from ()
 
     @abstractmethod
     def schedule(self, folding: F) -> Schedule:

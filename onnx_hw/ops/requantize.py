@@ -197,14 +197,9 @@ class Monotone(Operator[RequantizeFolding]):
         multiplied = replace(folding, steps=1) if folding.blocks else folding
         return super().illegal(multiplied) or uneven_tiles(self.input_orders(folding)[0])
 
-    def in_blocks(self, folding: RequantizeFolding, interval: int) -> RequantizeFolding | None:
-        """Return the folding with products that are looked up, in the fewest block RAMs, and then in fewest steps."""
+    def in_blocks(self, folding: RequantizeFolding, interval: int) -> Iterator[RequantizeFolding]:
         time = interval // self.input_orders(folding)[0].beats
-        steps = [count for count in self.tables if count <= time]
-        if not steps:
-            return None
-        offered = (replace(folding, blocks=1, steps=count) for count in sorted(steps))
-        return min(offered, key=lambda one: self.costs(one).bram)
+        yield from (replace(folding, blocks=1, steps=steps) for steps in sorted(self.tables) if steps <= time)
 
     @property
     def most_steps(self) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 from onnx_hw.ir.design import pins_of
 from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ops.folding import Folding, MultiplierKind
-from onnx_hw.ops.operator import Resources
+from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.budget import RESOURCES, Budget
@@ -262,11 +262,11 @@ class Offers:
         return list(offered)
 
     def _in_blocks(self, node: NetworkNode, foldings: list[Folding], cycles: int) -> Iterator[Folding]:
-        """Yield the foldings with memories in block RAM that cost something else than those without."""
+        """Yield, for each folding, that with memories in the fewest block RAMs, if it costs something else."""
         for folding in foldings:
-            in_blocks = node.operator.in_blocks(folding, cycles)
-            if in_blocks is not None and self._cost(node.operator, in_blocks) != self._cost(node.operator, folding):
-                yield in_blocks
+            fewest = in_fewest_blocks(node.operator, folding, cycles, self._cost)
+            if fewest is not None and self._cost(node.operator, fewest) != self._cost(node.operator, folding):
+                yield fewest
 
     def _products_at_least(self, node: NetworkNode, folding: Folding) -> np.ndarray:
         """Return the lanes and multipliers at least, (PRODUCTS,) int64, without pricing all resources."""
@@ -315,6 +315,13 @@ class Offers:
             own = [order for takes, _ in self._streams(found, node) for order in takes]
             orders += [order for tensor in node.operator.results() for order in _as_wide(tensor, own)]
         return _different(orders)
+
+
+def in_fewest_blocks(operator: Operator[Any], folding: Folding, cycles: int, cost: Cost) -> Folding | None:
+    """Return the folding with memories in block RAM, the fewest ones, that takes at most some cycles, and of these the
+    quickest; None without any.
+    """
+    return min(operator.in_blocks(folding, cycles), key=lambda one: cost(operator, one).bram, default=None)
 
 
 def allowed_by(budget: Budget) -> np.ndarray:

@@ -39,8 +39,7 @@ def matmuls(draw: st.DrawFn) -> tuple[MatMul, Folding]:
         draw(multipliers),
     )
     operator = MatMul(operand, weights)
-    in_blocks = operator.in_blocks(folding, 1)
-    return operator, folding if in_blocks is None else draw(st.sampled_from([folding, in_blocks]))
+    return operator, draw(st.sampled_from([folding, *operator.in_blocks(folding, 1)]))
 
 
 @st.composite
@@ -183,11 +182,11 @@ def test_facts(drawn: tuple[MatMul, Folding]) -> None:
 
 def test_small_memories_in_block_ram() -> None:
     operator = MatMul(Tensor((2, 3, 10), Int(8)), weights(7, 10))
-    assert operator.in_blocks(MatMulFolding(1, 3), 1) == MatMulFolding(1, 3, blocks=1)
-    assert operator.in_blocks(MatMulFolding(2, 3), 1) is None, "a look-up table holds a bit of 15 words"
+    assert list(operator.in_blocks(MatMulFolding(1, 3), 1)) == [MatMulFolding(1, 3, blocks=1)]
+    assert not list(operator.in_blocks(MatMulFolding(2, 3), 1)), "a look-up table holds a bit of 15 words"
     assert operator.illegal(MatMulFolding(10, 7, blocks=1)) == "blocks must be 0 here, or 1 with more constant weights"
     assert operator.illegal(MatMulFolding(1, 3, blocks=2)) == "blocks must be 0 here, or 1 with more constant weights"
-    assert replace(operator, loaded=Int(8)).in_blocks(MatMulFolding(1, 3), 1) is None
+    assert not list(replace(operator, loaded=Int(8)).in_blocks(MatMulFolding(1, 3), 1))
     of_two = MatMul(Tensor((2, 3, 10), Int(8)), Tensor((1, 7, 10), Int(8)))
     assert of_two.illegal(MatMulFolding(1, 3, blocks=1)) == "blocks must be 0 here, or 1 with more constant weights"
     without, within = (operator.resources(MatMulFolding(1, 3, blocks=k), ICE40_UP.cost) for k in (0, 1))

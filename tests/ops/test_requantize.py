@@ -24,6 +24,9 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding, Staircase
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.schedule.candidates import in_fewest_blocks
+from onnx_hw.schedule.cost_model import Cost
+from onnx_hw_boards.families.ice40.recipes import ICE40_UP
 from onnx_hw_rtl.cores import requantize as circuit
 from onnx_hw_rtl.cores.digit_table import DigitTurn
 from support.design_bench import Bench, assert_proven, no_stall
@@ -53,8 +56,8 @@ def requantizers(draw: st.DrawFn) -> tuple[Requantize, Folding]:
     steps = 1 if kind in (ByTable, ByThresholds) else draw(st.integers(1, operator.most_steps))
     wide, several, tile = draw(cuts(operand))  # type: ignore[assignment]
     folding = RequantizeFolding(wide, steps, *draw(st.sampled_from([(1, 0), (several, 0), (several, tile)])))
-    looked_up = operator.in_blocks(folding, 99 * operand.size) if kind is ByArithmetic else None
-    folding = folding if looked_up is None else draw(st.sampled_from([folding, looked_up]))
+    looked_up = operator.in_blocks(folding, 99 * operand.size) if kind is ByArithmetic else ()
+    folding = draw(st.sampled_from([folding, *looked_up]))
     return operator, replace(folding, tile=0) if "tiles" in operator.illegal(folding) else folding
 
 
@@ -97,7 +100,7 @@ def random_requantize_in_blocks(draw: Random) -> Operator:
     """Products with digits that are looked up."""
     while True:
         operator = random_requantize(draw)
-        if operator.in_blocks(RequantizeFolding(1), 99 * operator.operand.size) is not None:
+        if any(operator.in_blocks(RequantizeFolding(1), 99 * operator.operand.size)):
             return operator
 
 
@@ -200,16 +203,23 @@ def test_every_argument_whose_digits_are_looked_up(scale: Fraction, bits: int, s
 def test_only_lines_without_ties_are_looked_up() -> None:
     ties = ByArithmetic(Tensor((4, 4, 1), Int(8)), (Fraction(1, 16),), (Fraction(0),), Grid.over(Int(4)))
     assert ties.illegal(RequantizeFolding(1, 3, blocks=1)) == "blocks must be 0 here"
-    assert ties.in_blocks(RequantizeFolding(1), 10**6) is None
+    assert not list(ties.in_blocks(RequantizeFolding(1), 10**6))
     line = Requantize(Tensor((3, 3, 5), Int(24)), WIDE, OFFSETS, Grid.over(Int(8), zero_point=-3))
     assert line.illegal(RequantizeFolding(1, 8, blocks=1)) == "steps must be 7 or 9 or 13 or 25 with blocks = 1 here"
     assert line.illegal(RequantizeFolding(1, 7, blocks=2)) == "blocks must be 0 or 1 here"
-    assert line.in_blocks(RequantizeFolding(1), 45 * 6) is None
-    assert line.in_blocks(RequantizeFolding(1), 45 * 7) == RequantizeFolding(1, 7, blocks=1)
+    assert not list(line.in_blocks(RequantizeFolding(1), 45 * 6))
+    assert [folding.steps for folding in line.in_blocks(RequantizeFolding(1), 45 * 13)] == [7, 9, 13]
+
+
+def test_the_fewest_blocks_in_time_are_offered() -> None:
+    def found(operator: Requantize, cycles: int) -> RequantizeFolding:
+        return in_fewest_blocks(operator, RequantizeFolding(1), cycles, Cost.of(ICE40_UP))  # type: ignore[return-value]
+
+    line = Requantize(Tensor((3, 3, 5), Int(24)), WIDE, OFFSETS, Grid.over(Int(8), zero_point=-3))
     few = Requantize(Tensor((3, 3, 9), Int(18)), FRIENDLY, OFFSETS[:1], Grid.over(Int(8)))
-    assert few.in_blocks(RequantizeFolding(1), 81 * 7) == RequantizeFolding(1, 7, blocks=1)
-    assert few.in_blocks(RequantizeFolding(1), 81 * 10) == RequantizeFolding(1, 10, blocks=1), "in one block, not two"
-    assert line.in_blocks(RequantizeFolding(1), 45 * 99) == RequantizeFolding(1, 9, blocks=1)
+    assert found(few, 81 * 7) == RequantizeFolding(1, 7, blocks=1)
+    assert found(few, 81 * 10) == RequantizeFolding(1, 10, blocks=1), "in one block, not two"
+    assert found(line, 45 * 99) == RequantizeFolding(1, 9, blocks=1)
 
 
 def test_full_rate() -> None:

@@ -17,6 +17,9 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.schedule.candidates import in_fewest_blocks
+from onnx_hw.schedule.cost_model import Cost
+from onnx_hw_boards.families.ice40.recipes import ICE40_UP
 from support import core_tests
 from support.hand_built_designs import alone
 
@@ -64,9 +67,10 @@ def drawn(kind: str, seed: int, number: int) -> Drawn:
     operator = kinds()[kind](draw)
     folding = folding_of(operator, draw)
     if kind.endswith(IN_BLOCKS):
-        while (in_blocks := operator.in_blocks(folding, operator.cycles(folding) * MAX_SLOWDOWN)) is None:
+        small = Cost.of(ICE40_UP)
+        while (found := in_fewest_blocks(operator, folding, operator.cycles(folding) * MAX_SLOWDOWN, small)) is None:
             folding = folding_of(operator, draw)
-        folding = in_blocks
+        folding = found
     return Drawn(kind, operator, folding, draw.choice((2, 3, 5, 8, 14, 20)))
 
 
