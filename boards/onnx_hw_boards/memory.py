@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
 
 from onnx_hw_link.flash_tape import FlashTiming
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -40,9 +36,6 @@ class WeightMemory:
     valid_ns: float = 8.0
     pads_ns: float = 10.0
 
-    kind = "flash"
-    width = 4
-
     def timing(self, clock_mhz: float) -> FlashTiming:
         """Return the fastest timing of a reader with this clock."""
         half_period, way_ns = 1, self.valid_ns + self.pads_ns
@@ -63,7 +56,3 @@ class WeightMemory:
     def room(self) -> int:
         """Return the bytes from the offset to the end."""
         return self.bytes - self.offset
-
-    def offers(self, clock_mhz: float, tape_bytes: int, passes: int) -> np.ndarray:
-        """Return the cycle in which each byte of a tape comes; see ``FlashTiming.offers``."""
-        return self.timing(clock_mhz).offers(tape_bytes, passes)

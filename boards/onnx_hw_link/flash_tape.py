@@ -121,6 +121,11 @@ def whole_rows(tape_bytes: int) -> int:
     return -(-(tape_bytes + CRC_BYTES) // ROW_BYTES) * ROW_BYTES - CRC_BYTES
 
 
+def image_bytes(tape_bytes: int) -> int:
+    """Return the bytes that a tape takes in the memory, with digest and CRC."""
+    return DIGEST_BYTES + tape_bytes + CRC_BYTES
+
+
 def tape_image(digest: bytes, tape: bytes) -> bytes:
     """Return what lies in the memory: digest, tape and CRC."""
     if len(digest) != DIGEST_BYTES:

@@ -13,13 +13,13 @@ from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.ir.target import DesignTarget
-from onnx_hw.messages.errors import UserError, user_error
+from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.ops.folding import Folding
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.budget import RESOURCES, Budget, amount
 from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.cost_model import Cost
-from onnx_hw.schedule.explain_no_fit import OtherTarget
+from onnx_hw.schedule.explain_no_fit import NOTHING_HELPS, OtherTarget
 from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
@@ -30,7 +30,7 @@ from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
-from onnx_hw_link.flash_tape import FlashTiming, whole_rows
+from onnx_hw_link.flash_tape import FlashTiming, image_bytes, whole_rows
 
 NOTHING = Cells()
 
@@ -84,12 +84,24 @@ def schedule_for_board(
     where none fits, the fastest one.
 
     Raises:
-        UserError: as ``schedule_network``.
+        UserError: as ``schedule_network``; the weights outside the chip do not fit in the memory of the board.
     """
     design, foldings = _on_chip(board, network, request or ScheduleRequest(), search)
     if not design.taped_ports():
         return design, foldings
-    return write_tape(replace(design, flash=_timing(board, design.clock_mhz))), foldings
+    design = write_tape(replace(design, flash=_timing(board, design.clock_mhz)))
+    assert design.tape is not None
+    taken = image_bytes(design.tape.size)
+    if board.memory is not None and taken > board.memory.room():
+        raise user_error(
+            "too-big",
+            f"the weights outside the chip need {taken:,} bytes of the {board.memory.room():,} that the flash of "
+            f"`{board.name}` has behind the bitstream",
+            hint=NOTHING_HELPS,
+            stage="schedule",
+            exit_code=ExitCode.DOES_NOT_FIT,
+        )
+    return design, foldings
 
 
 def _timing(board: Board, clock_mhz: float) -> FlashTiming | None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 import onnx_hw_boards
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.runtime.schedule_request import ScheduleRequest
@@ -57,6 +60,18 @@ def test_a_design_is_no_wider_than_its_memory_is_fast() -> None:
     rate = most_frames_from_memory(ULX3S, network, design.clock_mhz)
     assert design.frames_per_second == rate, "the flash is what is slowest, whole bytes and no gaps"
     assert design.resources().mac_lanes <= 4, "a lane takes a byte a cycle, the flash brings one in four or more"
+
+
+def test_more_than_the_memory_holds_is_refused() -> None:
+    network = put_outside(network_of(256, 128, 64), ["product0"])
+    taken = 16 + (256 * 128 + 4 + 31) // 32 * 32  # the digest, and rows that end with the CRC
+    memory = ULX3S.memory
+    assert memory is not None
+    just, less = (replace(ULX3S, memory=replace(memory, bytes=memory.offset + taken - k)) for k in (0, 1))
+    assert schedule_for_board(just, network)[0].tape is not None
+    with pytest.raises(UserError, match=f"need {taken:,} bytes of the {taken - 1:,} that the flash") as refused:
+        schedule_for_board(less, network)
+    assert refused.value.exit_code is ExitCode.DOES_NOT_FIT
 
 
 def test_timings_of_the_memory() -> None:

@@ -91,7 +91,7 @@ def test_bytes_come_in_the_cycles_of_the_formula(part: str, clock_mhz: float) ->
     seen = read(timing, tape_image(DIGEST, tape), len(tape), passes=3, part=PARTS[part], clock_mhz=clock_mhz)
     assert (seen.fault, seen.bad) == (FlashFault.NONE, False)
     assert seen.data == 3 * tape
-    np.testing.assert_array_equal(seen.cycles, MEMORY.offers(clock_mhz, len(tape), 3))
+    np.testing.assert_array_equal(seen.cycles, MEMORY.timing(clock_mhz).offers(len(tape), 3))
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
