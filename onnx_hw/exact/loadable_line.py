@@ -36,6 +36,11 @@ class LoadableLine:
     high: int
     loads_bounds: bool = False
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Least and greatest result of a circuit of this form."""
+        return self.low, self.high
+
     @classmethod
     def over(
         cls, exact: Steps, operand: Int, shift: int, widest: int, zeros: int, loaded: Int | None = None

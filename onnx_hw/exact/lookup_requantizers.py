@@ -24,6 +24,11 @@ class LoadableTable:
     clamp: Int
     entry: Int
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Least and greatest result of a circuit of this form."""
+        return self.entry.min, self.entry.max
+
 
 @dataclass(frozen=True, eq=False)
 class TableRequantizer:

@@ -25,6 +25,13 @@ class LoadableBounds:
     low: int
     high: int
 
+    channels = 1
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Least and greatest result of a circuit of this form."""
+        return self.low, self.high
+
 
 @dataclass(frozen=True)
 class RoundingShift:

@@ -12,31 +12,16 @@ from dataclasses import fields, replace
 from typing import Any
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.exact.rounding_shift import LoadableBounds
 from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.ops.add import Add
-from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.divide import Divide
-from onnx_hw.ops.lookup import Lookup
-from onnx_hw.ops.matmul import MatMul
-from onnx_hw.ops.multiply import Multiply
-from onnx_hw.ops.normalize import Normalize
 from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.pool import Pool
-from onnx_hw.ops.rearrange import Rearrange
-from onnx_hw.ops.requantize import Monotone, NotInForm, Staircase
-from onnx_hw.ops.softmax import Softmax
+from onnx_hw.ops.requantize import Monotone, NotInForm
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.window import Window
 
 Declare = Callable[[NetworkNode, bool], "Operator[Any] | None"]
 """Function from a node, and whether its operand has sums of loaded weights, to the operator with loadable constants;
 None where its constants stay."""
-
-FLAGS = frozenset(("loads_pad", "loads_offsets", "loads_fill", "loaded", "epsilon_bits", "bounded"))
-"""Fields of operators that only a declaration sets, or that do not change the circuit by themselves."""
 
 
 def declare_loadable(network: Network) -> Network:
@@ -47,34 +32,14 @@ def declare_loadable(network: Network) -> Network:
     """
 
     def declare(node: NetworkNode, of_sums: bool) -> Operator[Any] | None:
-        match node.operator:
-            case MatMul() | Depthwise() | Window() | Pool() | Multiply() | Rearrange() | Softmax() | Normalize():
-                return node.operator.loadable()
-            case Lookup() | Monotone() if node.operator.form is not None:
-                return None  # the lowering has chosen it
-            case Lookup():
-                return node.operator.loadable()
-            case Monotone():
-                return node.operator.loadable(per_channel=of_sums)
-        return None
+        return node.operator.loadable_behind_sums() if of_sums else node.operator.loadable()
 
     return _declared(network, declare)
 
 
 def nodes_with_fixed_constants(network: Network) -> list[NetworkNode]:
     """Return the nodes of a declared network whose constants follow from scales, and cannot be loaded."""
-
-    def is_fixed(operator: Operator[Any]) -> bool:
-        match operator:
-            case MatMul():
-                return not operator.has_dynamic_weights and operator.loaded is None
-            case Monotone() | Lookup():
-                return operator.form is None
-            case Add():
-                return operator.factors not in ((1, 1), (1, -1))
-        return isinstance(operator, Divide)
-
-    return [node for node in network.nodes if is_fixed(node.operator)]
+    return [node for node in network.nodes if node.operator.has_fixed_constants]
 
 
 def declare_like(network: Network, built: Network) -> Network:
@@ -86,30 +51,8 @@ def declare_like(network: Network, built: Network) -> Network:
     _require_same_graph(network, built)
     forms = {node.name: node.operator for node in built.nodes}
 
-    def declare(node: NetworkNode, _of_sums: bool) -> Operator[Any] | None:
-        like = forms[node.name]
-        match node.operator, like:
-            case MatMul() as operator, MatMul() if like.loaded is not None:
-                return replace(operator, loaded=like.loaded)
-            case Depthwise() as operator, Depthwise():
-                return replace(operator.with_pad(loads=like.loads_pad), loaded=like.loaded)
-            case (Window() | Pool()) as operator, (Window() | Pool()):
-                return operator.with_pad(loads=like.loads_pad)
-            case Multiply() as operator, Multiply():
-                return replace(operator, loads_offsets=like.loads_offsets)
-            case Rearrange() as operator, Rearrange():
-                return operator.loadable(loads=like.loads_fill)
-            case Softmax() as operator, Softmax():
-                return replace(operator, loaded=like.loaded)
-            case Normalize() as operator, Normalize():
-                return replace(operator, epsilon_bits=like.epsilon_bits)
-            case Monotone() as operator, Monotone() if like.form is not None:
-                channels = 1 if isinstance(like.form, LoadableBounds) else like.form.channels
-                whole = operator.with_channels() if channels > operator.exact.channels else operator
-                return replace(whole, form=like.form)  # type: ignore[type-var]
-            case Lookup() as operator, Lookup() if like.form is not None:
-                return replace(operator, form=like.form, dtype=like.dtype)
-        return None
+    def declare(node: NetworkNode, _of_sums: bool) -> Operator[Any]:
+        return node.operator.loadable_like(forms[node.name])
 
     return _declared(network, declare)
 
@@ -128,8 +71,8 @@ def _declared(network: Network, declare: Declare) -> Network:
         except (ValueError, NotInForm) as error:
             problems.append(_problem(node, str(error)))
             continue
-        loads = isinstance(declared, MatMul | Depthwise) and declared.loaded is not None
-        if loads or (not isinstance(declared, Monotone) and not of_sums.isdisjoint(node.inputs)):
+        sums = declared.macs and declared.has_loaded_constants
+        if sums or (not isinstance(declared, Monotone) and not of_sums.isdisjoint(node.inputs)):
             of_sums.update(node.outputs)
         tensors |= dict(zip(node.outputs, declared.results(), strict=True))
         nodes.append(replace(node, operator=declared))
@@ -146,12 +89,8 @@ def _with_operands(operator: Operator[Any], operands: list[Tensor | None]) -> Op
     """
     known = dict(zip(map(id, operator.operands()), operands, strict=True))
     changed: dict[str, Any] = {}
-    if isinstance(operator, Staircase) and operands[0] is not None:
-        changed["function"] = operator.function_over(*operands[0].range)
-    if isinstance(operator, Softmax) and operands[0] is not None:
-        changed["exponentials"] = operator.over(*operands[0].range)
-    if isinstance(operator, Lookup) and operands[0] is not None:
-        changed["values"] = operator.over(*operands[0].range)
+    if operands[0] is not None:
+        changed |= operator.tables_over(*operands[0].range)
     for each in fields(operator):  # type: ignore[arg-type]  # all operators are dataclasses
         value = getattr(operator, each.name)
         if isinstance(value, Tensor) and (new := known.get(id(value))) not in (None, value):
@@ -183,7 +122,7 @@ def _require_same_graph(network: Network, built: Network) -> None:
         if other is None:
             problems.append(_differs(where, f"the circuit has {node.operator!r}, and the model nothing of this name"))
         elif type(other.operator) is not type(node.operator) or not (
-            _is_loadable(node.operator) or repr(other.operator) == repr(node.operator)
+            node.operator.describes_loaded or repr(other.operator) == repr(node.operator)
         ):
             problems.append(_differs(where, f"the circuit has {node.operator!r}, and the model {other.operator!r}"))
         elif unequal := _unequal_settings(node.operator, other.operator):
@@ -206,23 +145,15 @@ def _require_same_graph(network: Network, built: Network) -> None:
 def _unequal_settings(built: Operator[Any], other: Operator[Any]) -> str:
     """Return the first setting in which two operators differ, numbers such as strides; empty without one."""
     for each in fields(built):  # type: ignore[arg-type]  # all operators are dataclasses
-        if each.name in FLAGS:
+        if each.name in built.declared | built.loaded_fields:
             continue
         one, two = getattr(built, each.name), getattr(other, each.name)
         if isinstance(one, Grid) and not isinstance(built, Monotone) and one != two:
             return f"the grid {one!r}, and the model {two!r}"
         numbers = one if isinstance(one, tuple) else (one,)
-        loaded = each.name in built.loaded_fields
-        if all(isinstance(number, int | str) for number in numbers) and one != two and not loaded:
+        if all(isinstance(number, int | str) for number in numbers) and one != two:
             return f"{each.name} {one}, and the model {two}"
     return ""
-
-
-def _is_loadable(operator: Operator[Any]) -> bool:
-    """Return whether the values of an operator may differ, which its description names."""
-    if isinstance(operator, Multiply):
-        return operator.loads_offsets
-    return isinstance(operator, Lookup | Monotone) and operator.form is not None
 
 
 def _differs(where: str, reason: str) -> Problem:

@@ -64,6 +64,10 @@ class Add(Operator[AddFolding]):
     def operands(self) -> tuple[Tensor, ...]:
         return (self.a, self.b)
 
+    @property
+    def has_fixed_constants(self) -> bool:
+        return self.factors not in ((1, 1), (1, -1))
+
     def results(self) -> tuple[Tensor, ...]:
         j, k = self.factors
         ends = sorted(k * end for end in self.b.range)

@@ -64,6 +64,7 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
     loaded: Int | None = None
 
     folding_type = DepthwiseFolding
+    declared = SlidingOperator.declared | {"loaded"}
     LATENCY = 11
 
     def __post_init__(self) -> None:

@@ -71,6 +71,10 @@ class Divide(DividingOperator[DivideFolding]):
         operands = zip((self.a, self.b), self.offsets, strict=True)
         return [(operand.range[0] + offset, operand.range[1] + offset) for operand, offset in operands]
 
+    @property
+    def has_fixed_constants(self) -> bool:
+        return True
+
     def operands(self) -> tuple[Tensor, ...]:
         return (self.a, self.b)
 

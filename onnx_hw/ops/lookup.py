@@ -61,9 +61,15 @@ class Lookup(Operator[ElementFolding]):
     def has_loaded_constants(self) -> bool:
         return self.form is not None
 
+    @property
+    def has_fixed_constants(self) -> bool:
+        return self.form is None
+
     def loadable(self) -> Lookup | None:
-        """Return the operator whose table can be loaded at run time; None for one of too many arguments."""
-        if self.operand.dtype.bits > WIDEST_LOADABLE_FUNCTION:
+        """Return the operator whose table can be loaded at run time; None for one of too many arguments, or that has a
+        form already.
+        """
+        if self.operand.dtype.bits > WIDEST_LOADABLE_FUNCTION or self.form is not None:
             return None
         return replace(self, form=LoadableTable(len(self.values), self.operand.dtype, self.dtype))
 
@@ -97,10 +103,13 @@ class Lookup(Operator[ElementFolding]):
         beats = AffineSequence.every(self.input_orders(folding)[0].beats)
         return Schedule((Engine("requantize", len(beats), self.LATENCY, {"i": beats}, {"o": beats}),))
 
-    def over(self, first: int, last: int) -> np.ndarray:
+    def loadable_like(self, built: Lookup) -> Lookup:
+        return self if built.form is None else replace(self, form=built.form, dtype=built.dtype)
+
+    def tables_over(self, low: int, high: int) -> dict[str, np.ndarray]:
         """Return the values for other arguments; those out of the operand's range have that of the nearest in it."""
         least, greatest = self.operand.range
-        return self.values[:, np.clip(np.arange(first, last + 1), least, greatest) - least]
+        return {"values": self.values[:, np.clip(np.arange(low, high + 1), least, greatest) - least]}
 
     @property
     def index(self) -> Int:
@@ -112,7 +121,7 @@ class Lookup(Operator[ElementFolding]):
     @property
     def table(self) -> TableRequantizer:
         """With an entry for every integer of ``index``; those out of the operand's range are like the nearest in it."""
-        entries = self.over(self.index.min, self.index.max)
+        entries = self.tables_over(self.index.min, self.index.max)["values"]
         return TableRequantizer(self.index, entries, int(self.values.min()), int(self.values.max()), self.form)
 
     def demand(self, folding: ElementFolding) -> Demand:

@@ -98,6 +98,7 @@ class MatMul(Operator[MatMulFolding]):
     taped: bool = False
 
     folding_type = MatMulFolding
+    declared = frozenset({"loaded"})
     row_by_row = True
 
     def __post_init__(self) -> None:

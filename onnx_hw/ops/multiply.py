@@ -55,6 +55,7 @@ class Multiply(Operator[MultiplyFolding]):
 
     inputs = ("a", "b")
     folding_type = MultiplyFolding
+    declared = frozenset({"loads_offsets"})
     row_by_row = True
 
     def __post_init__(self) -> None:
@@ -93,6 +94,10 @@ class Multiply(Operator[MultiplyFolding]):
             return {}
         operands = zip("ab", self.offsets, (self.a, self.b), strict=True)
         return {f"offset_{name}": (offset, Int(operand.dtype.bits + 1)) for name, offset, operand in operands}
+
+    @property
+    def describes_loaded(self) -> bool:
+        return self.loads_offsets
 
     @property
     def loaded_fields(self) -> frozenset[str]:

@@ -82,6 +82,7 @@ class Normalize(Operator[NormalizeFolding]):
     epsilon_bits: int = 0
 
     folding_type = NormalizeFolding
+    declared = frozenset({"epsilon_bits"})
     row_by_row = True
 
     def __post_init__(self) -> None:

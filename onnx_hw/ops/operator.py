@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
@@ -109,6 +109,8 @@ class Operator(ABC, Generic[F]):
     without taking a later one: so it may lie on a loop, whose steps are rows."""
     keeps: ClassVar[bool] = False
     """Whether ``feedback`` leads to the next frame, not to the next row: golden is a function of all frames so far."""
+    declared: ClassVar[frozenset[str]] = frozenset()
+    """Names of the fields that say what can be loaded at run time."""
     operand: Tensor  # of an operator with one input
 
     def operands(self) -> tuple[Tensor, ...]:
@@ -151,6 +153,23 @@ class Operator(ABC, Generic[F]):
     def on_loop(self) -> Operator[F]:
         """Return the operator for a place on a loop: one that works row by row if there is one, else itself."""
         return self
+
+    def loadable(self) -> Operator[F] | None:
+        """Return the operator whose constants can be loaded at run time; None where they stay as they are."""
+        return None
+
+    def loadable_behind_sums(self) -> Operator[F] | None:
+        """Return the same where the operand has sums of loaded weights, whose scales may differ by channel."""
+        return self.loadable()
+
+    def loadable_like(self, built: Any) -> Operator[F]:
+        """Return the operator with what can be loaded of one of its kind that a circuit was built for."""
+        fields = {name: getattr(built, name) for name in self.declared}
+        return replace(self, **fields) if fields else self  # type: ignore[type-var]  # all operators are dataclasses
+
+    def tables_over(self, low: int, high: int) -> dict[str, Any]:
+        """Return the fields that have something for each integer of the operand, for another range of it."""
+        return {}
 
     def in_blocks(self, folding: F, interval: int) -> Iterator[F]:
         """Yield foldings with streams as wide whose memories are block RAM instead of logic, and that take at most
@@ -290,6 +309,16 @@ class Operator(ABC, Generic[F]):
     @property
     def has_loaded_constants(self) -> bool:
         """Whether memories of constants can be loaded into its circuit at run time."""
+        return False
+
+    @property
+    def describes_loaded(self) -> bool:
+        """Whether its description names values that are loaded at run time."""
+        return self.has_loaded_constants and not self.macs
+
+    @property
+    def has_fixed_constants(self) -> bool:
+        """Whether it has constants that follow from scales, and cannot be loaded."""
         return False
 
     @property

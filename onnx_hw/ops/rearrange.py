@@ -69,6 +69,7 @@ class Rearrange(Operator[RearrangeFolding]):
     loads_fill: bool = False
 
     folding_type = RearrangeFolding
+    declared = frozenset({"loads_fill"})
     LATENCY = 7
 
     def __post_init__(self) -> None:
@@ -107,8 +108,14 @@ class Rearrange(Operator[RearrangeFolding]):
     def _fills(self) -> bool:
         return bool(self.source.min() < 0)
 
-    def loadable(self, *, loads: bool = True) -> Rearrange:
-        """Return the operator whose fill can be loaded at run time; without one its circuit depends on none."""
+    def loadable(self) -> Rearrange:
+        return self._with_fill(loads=True)
+
+    def loadable_like(self, built: Rearrange) -> Rearrange:
+        return self._with_fill(loads=built.loads_fill)
+
+    def _with_fill(self, *, loads: bool) -> Rearrange:
+        """Return the operator with a fill that is loaded, or not; without one its circuit depends on none."""
         return replace(self, loads_fill=loads and self._fills, fill=self.fill if self._fills else 0)
 
     @property

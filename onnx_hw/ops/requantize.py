@@ -8,7 +8,7 @@ Slope and offset are rationals. The circuit is one that is proven equal.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -20,8 +20,6 @@ import numpy as np
 from onnx_hw.exact.digit_table import DigitTable
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.loadable_line import LoadableLine
-from onnx_hw.exact.lookup_requantizers import LoadableTable
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import (
     LaneCost,
@@ -85,7 +83,9 @@ class Monotone(Operator[RequantizeFolding]):
 
     operand: Tensor
     form: LoadableForm | None
+    bounded: bool = False
     folding_type = RequantizeFolding
+    declared = frozenset({"form", "bounded"})
     row_by_row = True
 
     @property
@@ -116,13 +116,29 @@ class Monotone(Operator[RequantizeFolding]):
     def with_channels(self) -> Self:
         """Return the requantizer with constants for every channel, where all channels have the same ones."""
 
-    @abstractmethod
-    def loadable(self, *, per_channel: bool) -> Self | None:
-        """Return the requantizer with constants that are loaded at run time; None where no form holds them.
+    @property
+    def _slopes(self) -> list[Fraction]:
+        """Slopes of the function in steps of the result, where they are known."""
+        return []
 
-        Args:
-            per_channel: whether each channel gets constants of its own, even where those of now are alike.
-        """
+    def loadable(self) -> Self | None:
+        return self._in_form(())
+
+    def loadable_behind_sums(self) -> Self | None:
+        return (whole := self.with_channels())._in_form(whole._slopes)
+
+    def _in_form(self, slopes: Sequence[Fraction]) -> Self | None:
+        """Return the requantizer with constants that are loaded; None where no form holds them, or it has one."""
+        if self.form is not None:
+            return None
+        form = loadable_form(self.exact, self.operand.dtype, self.result_type, slopes, bounded=self.bounded)
+        return None if form is None else replace(self, form=form)  # type: ignore[type-var]
+
+    def loadable_like(self, built: Monotone) -> Self:
+        if built.form is None:
+            return self
+        several = built.form.channels > self.exact.channels
+        return replace(self.with_channels() if several else self, form=built.form)  # type: ignore[type-var]
 
     def reordered(self, port: str, order: Permutation) -> tuple[Self, dict[str, Permutation]] | None:
         channels = order.channels(self.kinds)
@@ -133,6 +149,10 @@ class Monotone(Operator[RequantizeFolding]):
     @property
     def has_loaded_constants(self) -> bool:
         return self.form is not None
+
+    @property
+    def has_fixed_constants(self) -> bool:
+        return self.form is None
 
     @property
     def loaded_numbers(self) -> Mapping[str, tuple[int, Int]]:
@@ -147,11 +167,8 @@ class Monotone(Operator[RequantizeFolding]):
         """
         if self.form is None:
             return choose(self.exact)
-        circuit = in_form(self.exact, self.form)
-        if circuit is None:
-            raise NotInForm(
-                "its scales or bounds need other multipliers or results than the circuit of the build has room for"
-            )
+        if (circuit := in_form(self.exact, self.form)) is None:
+            raise NotInForm("its scales or bounds need other numbers than the circuit of the build has room for")
         return circuit
 
     @cached_property
@@ -207,13 +224,7 @@ class Monotone(Operator[RequantizeFolding]):
         return 1 if self.multiplication is None else self.multiplication.digits
 
     def results(self) -> tuple[Tensor, ...]:
-        match self.form:
-            case LoadableLine(low=low, high=high) | LoadableBounds(low=low, high=high):
-                ends = low, high
-            case LoadableTable(entry=entry):
-                ends = entry.min, entry.max
-            case None:
-                ends = self.result_range
+        ends = self.result_range if self.form is None else self.form.ends
         return (Tensor(self.operand.shape, self.result_type, *ends),)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -358,11 +369,9 @@ class Requantize(Monotone):
             return self
         return replace(self, slope=self.slope * self.operand.channels)
 
-    def loadable(self, *, per_channel: bool) -> Self | None:
-        whole = self.with_channels() if per_channel else self
-        slopes = [slope / step for slope, _, step, _ in whole._lines] if per_channel else []
-        form = loadable_form(whole.exact, self.operand.dtype, self.result_type, slopes, bounded=self.bounded)
-        return None if form is None else replace(whole, form=form)
+    @property
+    def _slopes(self) -> list[Fraction]:
+        return [slope / step for slope, _, step, _ in self._lines]
 
     @property
     def _lines(self) -> list[tuple[Fraction, ...]]:
@@ -396,23 +405,18 @@ class Staircase(Monotone):
     def exact(self) -> Steps:
         return self.function
 
-    def function_over(self, first: int, last: int) -> Steps:
+    def tables_over(self, low: int, high: int) -> dict[str, Steps]:
         """Return the function for more arguments; those of a loaded shift are shifted like all others."""
         if isinstance(self.form, LoadableBounds):
             bounds = self.function.low, self.function.high
-            return steps_of_shift(self.form.shift, self.function.parity, bounds, (first, last))
-        return self.function.over(first, last)
+            return {"function": steps_of_shift(self.form.shift, self.function.parity, bounds, (low, high))}
+        return {"function": self.function.over(low, high)}
 
     def with_channels(self) -> Self:
         if self.function.channels > 1:
             return self
         rows = np.repeat(self.function.thresholds, self.operand.channels, axis=0)
         return replace(self, function=replace(self.function, thresholds=rows))
-
-    def loadable(self, *, per_channel: bool) -> Self | None:
-        whole = self.with_channels() if per_channel else self
-        form = loadable_form(whole.exact, self.operand.dtype, self.dtype)
-        return None if form is None else replace(whole, form=form)
 
     @property
     def result_type(self) -> Int:

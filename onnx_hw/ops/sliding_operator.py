@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
@@ -42,6 +42,7 @@ class SlidingOperator(Operator[S]):
     capacity: int | None
     loads_pad: bool
     LATENCY: ClassVar[int]
+    declared = frozenset({"loads_pad"})
 
     if TYPE_CHECKING:  # a field of some operators, computed by others
 
@@ -85,6 +86,9 @@ class SlidingOperator(Operator[S]):
         """Return the operator with a pad value that is loaded, or not; without pads its circuit depends on none."""
         pad_value = self.pad_value if any(self.pads) else 0
         return replace(self, loads_pad=loads, pad_value=pad_value)  # type: ignore[type-var]
+
+    def loadable_like(self, built: Any) -> Self:
+        return cast(Self, super().loadable_like(built)).with_pad(loads=built.loads_pad)
 
     @property
     def loaded_numbers(self) -> Mapping[str, tuple[int, Int]]:

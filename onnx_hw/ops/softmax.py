@@ -65,6 +65,7 @@ class Softmax(DividingOperator[SoftmaxFolding]):
     loaded: bool = False
 
     folding_type = SoftmaxFolding
+    declared = frozenset({"loaded"})
 
     def __post_init__(self) -> None:
         first, last = self.operand.range
@@ -82,10 +83,10 @@ class Softmax(DividingOperator[SoftmaxFolding]):
         """Return the operator whose exponentials can be loaded at run time."""
         return replace(self, loaded=True)
 
-    def over(self, first: int, last: int) -> np.ndarray:
-        """Return exponentials for a wider range of the operand; that of a distance that never occurs is 0."""
-        more = last - first + 1 - len(self.exponentials)
-        return np.pad(self.exponentials, (0, max(0, more)))
+    def tables_over(self, low: int, high: int) -> dict[str, np.ndarray]:
+        """Return the exponentials for a wider range of the operand; that of a distance that never occurs is 0."""
+        more = high - low + 1 - len(self.exponentials)
+        return {"exponentials": np.pad(self.exponentials, (0, max(0, more)))}
 
     @property
     def factor(self) -> Fraction:

@@ -107,7 +107,7 @@ def drawn(kind: str, draw: Random, constants: np.random.Generator) -> Operator[A
         grid = Grid.over(dtype, zero_point=number(constants, dtype))
         if kind == "bounded":
             grid = grid.within(*sorted(number(constants, dtype) for _ in range(2)))
-        made = Requantize(operand, slopes, offsets, grid, bounded=kind == "bounded").loadable(per_channel=False)
+        made = Requantize(operand, slopes, offsets, grid, bounded=kind == "bounded").loadable()
     return loaded(made)
 
 

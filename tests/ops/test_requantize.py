@@ -27,8 +27,8 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.candidates import in_fewest_blocks
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw_boards.families.ice40.recipes import ICE40_UP
+from onnx_hw_rtl.cores import digit_table
 from onnx_hw_rtl.cores import requantize as circuit
-from onnx_hw_rtl.cores.digit_table import DigitTurn
 from support.design_bench import Bench, assert_proven, no_stall
 from support.hand_built_designs import alone
 from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault
@@ -346,13 +346,12 @@ def one_word_is_wrong(arithmetic: circuit.DigitTable) -> dict[str, Any]:
 
 def sum_begins_anew(patch: pytest.MonkeyPatch) -> None:
     """Each step clears the sum."""
-    original = DigitTurn.of
+    original = digit_table.delayed
 
-    def of(engine: Any, table: Any, chunks: int) -> DigitTurn:
-        turn = original(engine, table, chunks)
-        return replace(turn, clears=Const(1, 1))
+    def delayed(m: Any, value: Any, cycles: int, name: str) -> Any:
+        return Const(1, 1) if name.endswith("_clears") else original(m, value, cycles, name)
 
-    patch.setattr(DigitTurn, "of", of)
+    patch.setattr(digit_table, "delayed", delayed)
 
 
 def kinds_of_steps(kinds: tuple[int, ...]) -> Callable[[pytest.MonkeyPatch], None]:
