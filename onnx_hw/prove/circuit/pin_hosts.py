@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 
+from onnx_hw.prove.circuit.link_questions import Question, questions
 from onnx_hw_link.greeting import Greeting
 from onnx_hw_link.link import FromChip
 from onnx_hw_link.packets import from_wire
-from onnx_hw_link.session import Faults, FrameResult, Session, hello
+from onnx_hw_link.session import Faults, FrameResult, Session, hello, packets_of
 
 WORST_SHARE = 0.01
 """Share of the bytes that are hit on a bad wire."""
@@ -27,6 +28,7 @@ class HostKind(Enum):
     STEADY = "a good wire"
     HESITANT = "a host that hesitates"
     BAD_WIRE = "one byte in a hundred is hit"
+    ASKS = "packets that no session sends come first"
     GREETS_ANEW = "a new HELLO in mid-frame"
     RESET = "a reset in mid-frame"
 
@@ -83,6 +85,7 @@ class PinHost:
         results: of its frames, in order.
         greeting: what the chip said of itself last.
         hit: bytes that were hit.
+        answered_wrongly: the first question whose answers were others, and those; None where all were right.
     """
 
     plan: HostPlan
@@ -94,6 +97,7 @@ class PinHost:
     greeting: Greeting | None = None
     session: Session | None = None
     hit: int = 0
+    answered_wrongly: tuple[Question, list[tuple[int, int]]] | None = None
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -104,6 +108,10 @@ class PinHost:
         self._resumes = self.plan.begins
         self._zero = True
         self._acknowledged = False
+        self._questions: list[Question] = []  # that are not answered
+        self._asked: int | None = None  # when the first one was asked, and when something last came
+        self._answered = 0
+        self._answers: list[tuple[int, int]] = []
 
     @property
     def done(self) -> bool:
@@ -149,18 +157,24 @@ class PinHost:
                     kept.append(byte)
                 self._zero = not byte
             heard = bytes(kept)
-        if self.session is not None:
+        if self._questions:
+            self._came += heard
+            for packet in packets_of(self._came):
+                self._answers.append((packet[0], packet[1]) if packet else (0, 0))
+                self._answered = cycle
+        elif self.session is not None:
             self.session.receive(heard)
             self.results += self.session.results
             self.session.results.clear()
-            return
-        self._came += heard
-        while b"\0" in self._came and self.session is None:
-            whole, _, rest = bytes(self._came).partition(b"\0")
-            self._came[:] = rest
-            self._greet(from_wire(whole))
-        if self.session is not None:
-            self.session.receive(bytes(self._came))
+        else:
+            self._came += heard
+            while b"\0" in self._came and self.session is None:
+                whole, _, rest = bytes(self._came).partition(b"\0")
+                self._came[:] = rest
+                self._greet(from_wire(whole))
+            if self.session is not None:
+                self.session.receive(bytes(self._came))
+                self._came.clear()
 
     def _greet(self, packet: bytes | None) -> None:
         """Begin a session if a packet is the answer to the HELLO that was sent last."""
@@ -174,15 +188,34 @@ class PinHost:
         for frame in self.plan.frames:
             if len(self.data[frame]) == self.greeting.input_bytes:
                 self.session.offer(self.data[frame])
+        if self.plan.kind is HostKind.ASKS:
+            self._questions = questions(self._number)
 
     def _speak(self, cycle: int) -> None:
-        if self.session is not None:
+        if self._questions:
+            self._ask(cycle)
+        elif self.session is not None:
             self._queue += self.session.transmit(cycle / self.times.hz)
             self._acknowledged = len(self.results) >= len(self.plan.frames) and not self._queue
         elif self._greeted is None or cycle - self._greeted > self.times.greeting:
             self._number = (self._number + 1) % 256
             self._queue += hello(self._number)
             self._greeted = cycle
+
+    def _ask(self, cycle: int) -> None:
+        """Ask the first question, or judge its answers where they have come, and no other one for a while."""
+        question, waits = self._questions[0], self.times.greeting
+        if self._asked is None:
+            self._queue += question.wire
+            self._asked = self._answered = cycle
+            return
+        if len(self._answers) >= len(question.answers):
+            waits //= 8  # the time of a short packet or two
+        if cycle - self._answered > waits:
+            if tuple(self._answers) != question.answers and self.answered_wrongly is None:
+                self.answered_wrongly = question, self._answers
+            del self._questions[0]
+            self._asked, self._answers = None, []
 
     def _hesitating(self, asked: bool) -> list[int]:
         """Return a few of the bytes to send, and pauses of any length between them."""

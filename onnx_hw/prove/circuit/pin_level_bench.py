@@ -50,7 +50,14 @@ class SessionComparison:
     difference: str
 
 
-_KINDS = (HostKind.STEADY, HostKind.HESITANT, HostKind.BAD_WIRE, HostKind.GREETS_ANEW, HostKind.RESET)
+_KINDS = (
+    HostKind.STEADY,
+    HostKind.HESITANT,
+    HostKind.BAD_WIRE,
+    HostKind.ASKS,
+    HostKind.GREETS_ANEW,
+    HostKind.RESET,
+)
 
 
 @dataclass(frozen=True)
@@ -281,6 +288,12 @@ class PinLevelBench:
             return [f"HELLO must be answered; nothing that the {self.whose} sends within {self.cycles:,} cycles is one"]
         if host.greeting != self.link.greeting:
             return [f"the {self.whose} must describe itself as {self.link.greeting}, not as {host.greeting}"]
+        if host.answered_wrongly is not None:
+            question, came = host.answered_wrongly
+            due, seen = (
+                " ".join(f"{kind:02x} {number:02x}" for kind, number in each) for each in (question.answers, came)
+            )
+            return [f"{question.what} must be answered with {due}; the {self.whose} sends {seen or 'nothing'}"]
         if not host.done:
             count = f"{len(host.results)} of {len(host.plan.frames)}"
             return [f"all results must come; {count} frames of the {self.whose} came within {self.cycles:,} cycles"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amaranth.hdl import Module, Signal
 
 from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
@@ -28,6 +29,7 @@ from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.session import Session
 from onnx_hw_rtl.link import uart
+from onnx_hw_rtl.link.receiver import LinkReceiver
 from onnx_hw_rtl.shells.board_top import BoardTop
 from onnx_hw_sim.gates.netlist import flatten, read_netlist
 from onnx_hw_sim.gates.pin_simulator import PinSimulator
@@ -195,13 +197,30 @@ def test_a_receiver_that_samples_late_in_a_bit_is_named(tmp_path: Path, monkeypa
     assert chip.simulate(tmp_path).agrees
 
 
+def test_a_chip_that_reports_one_damaged_packet_only_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its results stay right, since hosts ask again after a while."""
+    report_missing = LinkReceiver._report_missing
+
+    def once(receiver: LinkReceiver, m: Module, *signals: Any) -> None:
+        report_missing(receiver, m, *signals)
+        reported, broken = Signal(), receiver.end & ~signals[0]
+        with m.If(receiver.missed & broken):
+            m.d.sync += reported.eq(1)
+        with m.If(reported & broken):
+            m.d.comb += receiver.missed.eq(0)
+
+    monkeypatch.setattr(LinkReceiver, "_report_missing", once)
+    said = BoardChip("ulx3s", tmp_path).simulate(tmp_path).difference
+    assert said.startswith("a second damaged packet must be answered with 84 00; the netlist sends nothing"), said
+
+
 @pytest.mark.parametrize("chip", ["ulx3s"], indirect=True)
 def test_bits_of_hosts_that_hesitate_have_other_lengths(chip: BoardChip) -> None:
     link = chip.chip.link
     assert link is not None
     bench = pin_level_bench.PinLevelBench(chip.design, link, chip.frames, 1, resets=True)
     hesitant = [plan.pace for plan in bench.plans if plan.kind is HostKind.HESITANT]
-    assert len(hesitant) == len(bench.paces) >= 12
+    assert len(hesitant) == len(bench.paces) >= 10
     assert all(Fraction(1, 100) <= abs(1 - pace) <= Fraction(2, 100) for pace in hesitant)
     assert min(hesitant) < Fraction(983, 1000) and max(hesitant) > Fraction(1017, 1000)
 
@@ -228,7 +247,7 @@ def test_what_rests_is_not_computed_and_nothing_else_changes(
         seen.append((bench.cycles, [host.results for host in bench.hosts]))
     assert seen[0] == seen[1]
     hosts = {kind: [host for host in bench.hosts if host.plan.kind is kind] for kind in HostKind}
-    assert all(len(of_kind) >= 12 for of_kind in hosts.values())
+    assert all(len(of_kind) >= 10 for of_kind in hosts.values())
     assert sum(host.hit for host in hosts[HostKind.BAD_WIRE]) > 20
     assert sum(host.faults.broken + host.faults.missed for host in hosts[HostKind.BAD_WIRE]) > 10
     assert all(host.session is not None and host.hit == 0 for host in hosts[HostKind.RESET])
