@@ -167,8 +167,8 @@ def circuit_netlist(comparison: GateLevel) -> ChainLink:
         runs = (
             f"every value that leaves {comparison.cells:,} cells of the whole board through its pins, "
             f"{comparison.link}, and the cycles that the chip states of its frames: sessions from power-up, with a "
-            "good and with a bad wire, a host that hesitates, one that sends packets out of order, damaged and unknown, a new "
-            "HELLO and a reset in mid-frame"
+            "good and with a bad wire, a host that hesitates, one that sends packets out of order, damaged and "
+            "unknown, a new HELLO and a reset in mid-frame"
         )
     else:
         runs = (
