@@ -25,7 +25,7 @@ from onnx_hw.commands.early_fit import refuse_too_large, refuse_too_many_weights
 from onnx_hw.commands.figure_check import different_figures, figure_error
 from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
 from onnx_hw.commands.stage_messages import ScaleOrigin
-from onnx_hw.commands.weights_outside import with_weights_outside, write_tape_file
+from onnx_hw.commands.weights_outside import with_weights_outside, write_checked_tape
 from onnx_hw.export.shells import write_shell
 from onnx_hw.implement.check_fit import check_fit
 from onnx_hw.implement.route import BITSTREAM, RouteResult
@@ -322,6 +322,7 @@ class BuildState:
         if self.built_digest and self.netlist.circuit_digest != self.built_digest:
             raise stage_messages.another_circuit(self.built_digest, self.netlist.circuit_digest)
         self.recorder.record(digest=self.netlist.circuit_digest)
+        write_checked_tape(self.folder, self.recorder, self.design)
         write_host_model(self.folder, self.recorder.record_file, self.design, self.netlist, self.batch)
         write_self_test(self.folder, self.recorder.record_file, self.design, self.netlist)
         self.recorder.status(str(self.netlist))
@@ -411,7 +412,6 @@ class BuildState:
         self.recorder.running.cached = made.cached
         self.recorder.status(stage_messages.bitstream_fact(place))
         self.recorder.record_file("bitstream", place.name)
-        write_tape_file(self.folder, self.recorder.record_file, self.design)
         self.recorder.record(bitstream_sha256=made.files[BITSTREAM])
         self.packed = made
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 
-from onnx_hw.assemble.elaborate import tape_contents
 from onnx_hw.assemble.netlist import require_memory
+from onnx_hw.assemble.tape_file import TAPE_FILE, write_tape
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
+from onnx_hw.prove.circuit.tape_check import check_tape, tape_error
+from onnx_hw.report.recorder import Recorder
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw.runtime.options import MemoryChoice
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.choose_outside import candidates_outside, put_outside, put_outside_what_does_not_fit
 from onnx_hw_boards.board import Board
-
-TAPE_FILE = "weights.tape"
-"""File of what lies in the memory outside the chip."""
 
 NOTHING_OUTSIDE = (
     "no weights come from the flash: no layer uses each of its weights once a frame",
@@ -46,8 +46,18 @@ def with_weights_outside(
     return put_outside(network, [node.name for node in nodes])
 
 
-def write_tape_file(folder: BuildFolder, note_file: Callable[[str, str], None], design: Design) -> None:
-    """Write what the board's flash gets, where weights lie there, and note the file in the report."""
-    if design.tape is not None:
-        (folder.path / TAPE_FILE).write_bytes(design.tape.image(tape_contents(design)))
-        note_file("tape", TAPE_FILE)
+def write_checked_tape(folder: BuildFolder, recorder: Recorder, design: Design) -> None:
+    """Write what the board's flash gets, where weights lie there, and note the file in the report.
+
+    Raises:
+        UserError: read back, the file holds other weights than the network.
+    """
+    if design.tape is None:
+        return
+    file = folder.path / TAPE_FILE
+    write_tape(folder.path, design)
+    check = check_tape(file, design)
+    if check.wrong:
+        raise tape_error(check, file)
+    recorder.record_file("tape", TAPE_FILE)
+    recorder.record(tape_sha256=hashlib.sha256(file.read_bytes()).hexdigest())

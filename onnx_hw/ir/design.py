@@ -224,9 +224,9 @@ class Design:
     def taped_beats(self) -> dict[str, np.ndarray]:
         """Return the tokens of a frame on each stream of weights, and on that of the tape, by tensor."""
         words = {
-            node.name: node.operator.taped_beats(self.folding(node))
+            node.name: taped[0].to_beats(node.operator.taped_constants()[None])
             for node in self.network.nodes
-            if node.operator.taped_words(self.folding(node)) is not None
+            if (taped := node.operator.taped_words(self.folding(node))) is not None
         }
         beats = {weights_edge(name): array for name, array in words.items()}
         if self.tape:

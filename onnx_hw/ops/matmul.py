@@ -393,8 +393,8 @@ class MatMul(Operator[MatMulFolding]):
             return None
         return replace(self, taped=True)
 
-    def taped_beats(self, folding: MatMulFolding) -> np.ndarray:
-        return self.weight_words(folding).to_beats(self.constants[None, None])
+    def taped_constants(self) -> np.ndarray:
+        return self.constants[None]
 
     def constant_words(self, folding: MatMulFolding) -> tuple[np.ndarray, Int] | None:
         if self.streams_weights:

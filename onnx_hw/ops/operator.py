@@ -222,8 +222,8 @@ class Operator(ABC, Generic[F]):
         """Return the operator with its constants on a tape; None where it has none, or needs one several times."""
         return None
 
-    def taped_beats(self, folding: F) -> np.ndarray:
-        """Return these words of a frame, (words, lanes) integers."""
+    def taped_constants(self) -> np.ndarray:
+        """Return the constants that come from a tape, in the shape of the tensor whose order ``taped_words`` states."""
         raise NotImplementedError(f"{type(self).__name__} takes nothing from a tape")
 
     def memories(self, folding: F) -> Mapping[str, RomImage]:

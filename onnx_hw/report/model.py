@@ -386,6 +386,7 @@ class Report:
     cached: Annotated[tuple[str, ...], "stages whose result came from the store, made by an earlier identical run"] = ()
     digest: Annotated[str, "SHA-256 of everything the bitstream depends on; empty before assembly"] = ""
     bitstream_sha256: Annotated[str, "SHA-256 of the bitstream; empty before packing"] = ""
+    tape_sha256: Annotated[str, "SHA-256 of the weights outside the chip; empty without any"] = ""
     files: Annotated[Mapping[str, str], "files of the build: kind to path, relative to the report"] = field(
         default_factory=dict
     )
