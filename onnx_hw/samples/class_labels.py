@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.messages.regular_file import require_regular_file
 from onnx_hw.messages.text import did_you_mean, short
 from onnx_hw.samples.description import Description
 from onnx_hw.samples.samples import Note
@@ -73,7 +74,7 @@ def read_labels_file(
 def _rows(path: Path) -> list[tuple[int, str, str]]:
     """Return number, file and label of each line that is not empty."""
     try:
-        with path.open("rb") as file:
+        with require_regular_file(path).open("rb") as file:
             content = file.read(MAX_LABELS_BYTES + 1)
         if len(content) > MAX_LABELS_BYTES:
             raise ValueError(f"it has more than {MAX_LABELS_BYTES:,} bytes")

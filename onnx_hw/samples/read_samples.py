@@ -25,6 +25,7 @@ from numpy.lib import format as npy
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.near_paths import hint_for_missing_file
+from onnx_hw.messages.regular_file import is_regular_file
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.runtime.options import Resize
 from onnx_hw.samples.check_samples import LABELS, check_samples, listed_names
@@ -78,7 +79,7 @@ def read_samples(
             classes=classes,
             resize=resize,
         )
-    if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for, perhaps for ever
+    if os.path.exists(path) and not is_regular_file(path):  # a pipe would be waited for, perhaps for ever
         message = "samples must be in a file or a folder, not in a pipe or a device"
         raise UserError(_problem("samples-read", message, str(path), "write them into a file, and give its name"))
     kind = _kind_of(path)

@@ -18,9 +18,11 @@ from onnx_hw.commands.build import build
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.stage import Stage
 from support.hostile_cases import KINDS, HostileEnd, Materials, run_case, run_command
+from support.hostile_files import FILE_KINDS
 from support.tiny_float_model import IMAGES, tiny_float_model
 
-CASES = int(os.environ.get("ONNX_HW_HOSTILE_CASES", str(len(KINDS))))
+ALL_KINDS = (*KINDS, *FILE_KINDS)
+CASES = int(os.environ.get("ONNX_HW_HOSTILE_CASES", str(len(ALL_KINDS))))
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes and links")
 
@@ -44,7 +46,7 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> Materials:
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_it_ends_as_documented(seed: int, materials: Materials, tmp_path: Path) -> None:
-    end = run_case(seed, materials, tmp_path)
+    end = run_case(ALL_KINDS[seed % len(ALL_KINDS)], seed, materials, tmp_path)
     assert end.fault == "", f"{end.fault}: {end.words}\n{end.said[-3000:]}"
 
 

@@ -273,6 +273,14 @@ def test_few_bytes_that_stand_for_many_are_refused_by_their_header(tmp_path, mon
         read_samples(file, [Value("x", "float", (2,))])
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/mounts"), reason="a file system /proc")
+def test_files_of_the_kernel_are_refused_unread(tmp_path):
+    """Reading of /proc/kmsg does not return, and its type and size are those of an empty file."""
+    (tmp_path / "s.npz").symlink_to("/proc/self/mounts")
+    with pytest.raises(UserError, match="in a file or a folder, not in a pipe"):
+        read_samples(tmp_path / "s.npz", [Value("x", "float", (2,))])
+
+
 def test_pipe_is_refused_at_once(tmp_path):
     """Nobody writes into it, so that reading would wait for ever."""
     os.mkfifo(tmp_path / "x.npz")

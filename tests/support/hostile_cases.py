@@ -45,6 +45,10 @@ class Materials:
     build: Path
 
 
+Kind = Callable[[random.Random, Materials, Path], Words]
+"""Function that makes the files of a case in a folder, and returns its command."""
+
+
 @dataclass(frozen=True)
 class HostileEnd:
     """End of a case.
@@ -69,10 +73,9 @@ class HostileEnd:
         return "a traceback" if "Traceback (most recent call last)" in self.said else ""
 
 
-def run_case(seed: int, materials: Materials, folder: Path) -> HostileEnd:
-    """Run the case of a seed in a folder of its own."""
+def run_case(kind: Kind, seed: int, materials: Materials, folder: Path) -> HostileEnd:
+    """Run the case of a kind and a seed in a folder of its own."""
     draw = random.Random(seed)
-    kind = KINDS[seed % len(KINDS)]
     return run_command(kind(draw, materials, folder), folder, kind.__name__)
 
 
@@ -159,7 +162,7 @@ def change_json(value: Any, draw: random.Random) -> Any:
 
 def model_bytes(draw: random.Random, given: Materials, folder: Path) -> Words:
     (folder / "m.onnx").write_bytes(damaged(given.model.read_bytes(), draw))
-    return _with_model(draw, given)
+    return with_model(draw, given)
 
 
 def model_structure(draw: random.Random, given: Materials, folder: Path) -> Words:
@@ -168,7 +171,7 @@ def model_structure(draw: random.Random, given: Materials, folder: Path) -> Word
     for _ in range(draw.randrange(1, 4)):
         _change_model(model, draw)
     (folder / "m.onnx").write_bytes(model.SerializeToString())
-    return _with_model(draw, given)
+    return with_model(draw, given)
 
 
 def _change_model(model: onnx.ModelProto, draw: random.Random) -> None:
@@ -208,7 +211,7 @@ def _change_model(model: onnx.ModelProto, draw: random.Random) -> None:
         graph.node.append(node)
 
 
-def _with_model(draw: random.Random, given: Materials) -> Words:
+def with_model(draw: random.Random, given: Materials) -> Words:
     return draw.choice((
         ["check", "m.onnx"],
         ["check", "m.onnx", "--lenient", "--json"],
@@ -366,7 +369,6 @@ def settings(draw: random.Random, given: Materials, folder: Path) -> Words:
     return [*words, option, "f.toml", "--stop-after", "schedule"]
 
 
-Kind = Callable[[random.Random, Materials, Path], Words]
 KINDS: tuple[Kind, ...] = (
     model_bytes, model_structure, options, board_file, host_model, build_folder, samples, settings,
 )  # fmt: skip
