@@ -7,15 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from onnx_hw.ops.folding import spelled
-from onnx_hw.report.model import (
-    ChipActivity,
-    CoreNetActivity,
-    CoreSection,
-    DesignSection,
-    Fifo,
-    Synthesis,
-    SynthesizedCore,
-)
+from onnx_hw.report.model import CoreSection, DesignSection, Fifo
+from onnx_hw.report.netlist_sections import ChipActivity, CoreNetActivity, Synthesis, SynthesizedCore
 
 Cell = int | float | str | None
 """Content of a cell; None for an empty one."""

@@ -18,6 +18,7 @@ from onnx_hw.report.accuracy import Accuracy
 from onnx_hw.report.build_request import BuildRequest, plain
 from onnx_hw.report.losses import Loss
 from onnx_hw.report.memory_map import MemorySection
+from onnx_hw.report.netlist_sections import ChipActivity, Synthesis
 from onnx_hw.report.proof_chain import ChainLinks, Failure
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.report.value_statistics import ValueStatistics
@@ -45,6 +46,9 @@ class BoardSection:
     ff: Annotated[int, "number of its flip-flops"]
     dsp: Annotated[int, "number of its hardware multipliers"]
     bram: Annotated[int, "number of its block RAMs"]
+    logic_cells: Annotated[
+        int, "number of its logic cells, each with a look-up table and a flip-flop; 0 where these are apart"
+    ] = 0
 
 
 @dataclass(frozen=True)
@@ -241,6 +245,17 @@ class StateLoopSection:
 
 
 @dataclass(frozen=True)
+class ChipEstimate:
+    """Estimated resources of the whole chip: cores, FIFOs, and what a board's link needs."""
+
+    lut4: Annotated[int, "four-input look-up tables"]
+    ff: Annotated[int, "flip-flops"]
+    dsp: Annotated[int, "hardware multipliers"]
+    bram: Annotated[int, "block RAMs"]
+    logic_cells: Annotated[int, "logic cells, where a look-up table and a flip-flop share one; else 0"]
+
+
+@dataclass(frozen=True)
 class DesignSection:
     """Circuit as planned, before any tool ran; cycles are predicted."""
 
@@ -257,6 +272,7 @@ class DesignSection:
     fifos: Annotated[tuple[Fifo, ...], "every edge"]
     loops: Annotated[tuple[StateLoopSection, ...], "loops of the circuit; the slowest may set the interval"]
     host: Annotated[Host, "the part of the model that the circuit does not compute"]
+    estimate: Annotated[ChipEstimate, "resources of the whole chip, estimated"]
 
     @property
     def bottleneck(self) -> CoreSection:
@@ -298,55 +314,6 @@ class Simulation:
     interval_cycles: Annotated[int, "measured clock cycles from one frame to the next"]
     latency_cycles: Annotated[int, "measured clock cycles from the first input beat to the last output beat of a frame"]
     stalls: Annotated[int, "further runs, with stalls at every input and output; the numbers above include them"]
-
-
-@dataclass(frozen=True)
-class SynthesizedCore:
-    """Resources of one core after synthesis, with its FIFOs."""
-
-    name: Annotated[str, "name of the node"]
-    lut4: Annotated[int, "four-input look-up tables"]
-    ff: Annotated[int, "flip-flops"]
-    dsp: Annotated[int, "hardware multipliers"]
-    bram: Annotated[int, "block RAMs"]
-
-
-@dataclass(frozen=True)
-class Synthesis:
-    """Resources and clock after synthesis and routing, from the tools' own reports."""
-
-    lut4: Annotated[int, "four-input look-up tables"]
-    ff: Annotated[int, "flip-flops"]
-    dsp: Annotated[int, "hardware multipliers"]
-    bram: Annotated[int, "block RAMs"]
-    fmax_mhz: Annotated[float | None, "greatest clock after routing, MHz; null before routing"] = None
-    target_mhz: Annotated[float | None, "target clock of the build, MHz"] = None
-    timing_met: Annotated[bool | None, "whether fmax_mhz reaches target_mhz; null before routing"] = None
-    cores: Annotated[tuple[SynthesizedCore, ...], "resources of each core"] = ()
-    critical_path: Annotated[
-        tuple[str, ...], "registers at both ends of the slowest path: signal and core, in the model's names"
-    ] = ()
-    path_logic_ns: Annotated[float, "delay of the cells on that path, ns"] = 0.0
-    path_routing_ns: Annotated[float, "delay of the wires on that path, ns"] = 0.0
-
-
-@dataclass(frozen=True)
-class CoreNetActivity:
-    """Activity of one core and of the FIFOs behind it."""
-
-    name: Annotated[str, "name of the node"]
-    nets: Annotated[int, "nets that its cells drive"]
-    toggles_per_cycle: Annotated[float, "nets that change from one cycle to the next, on average"]
-    share: Annotated[float, "part of the changes of all nets of the chip, 0..1"]
-
-
-@dataclass(frozen=True)
-class ChipActivity:
-    """Changes of nets in the simulated netlist at full rate, in a sample of its cycles. It is no energy."""
-
-    nets: Annotated[int, "nets of the chip that cells drive"]
-    toggles_per_cycle: Annotated[float, "nets that change from one cycle to the next, on average"]
-    cores: Annotated[tuple[CoreNetActivity, ...], "the cores, in the order of the design"]
 
 
 @dataclass(frozen=True, repr=False)

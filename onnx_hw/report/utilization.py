@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx_hw.report.model import Report
+from onnx_hw.report.model import ChipEstimate, Report
+from onnx_hw.report.netlist_sections import Synthesis
+
+NOTHING = ChipEstimate(0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -23,16 +26,15 @@ class ResourceUse:
 
 def usage(report: Report) -> tuple[ResourceUse, ...]:
     """Return the use of every resource that is used."""
-    board, synthesis, design = report.board, report.synthesis, report.design
-    nodes, fifos = (design.nodes, design.fifos) if design is not None else ((), ())
-    lut = synthesis.lut4 if synthesis else sum(core.lut for core in nodes) + sum(fifo.lut for fifo in fifos)
-    ff = synthesis.ff if synthesis else sum(core.ff for core in nodes) + sum(fifo.ff for fifo in fifos)
-    dsp = synthesis.dsp if synthesis else sum(core.dsp for core in nodes)
-    bram = synthesis.bram if synthesis else sum(core.bram for core in nodes) + sum(fifo.bram for fifo in fifos)
+    board = report.board
+    used: Synthesis | ChipEstimate | None = report.synthesis
+    if used is None:
+        used = report.design.estimate if report.design is not None else NOTHING
     each = (
-        ResourceUse("LUT4", "look-up tables", lut, board.lut4),
-        ResourceUse("FF", "flip-flops", ff, board.ff),
-        ResourceUse("DSP", "multipliers", dsp, board.dsp),
-        ResourceUse("BRAM", "block RAMs", bram, board.bram),
+        ResourceUse("LUT4", "look-up tables", used.lut4, board.lut4),
+        ResourceUse("FF", "flip-flops", used.ff, board.ff),
+        ResourceUse("LC", "logic cells", used.logic_cells, board.logic_cells),
+        ResourceUse("DSP", "multipliers", used.dsp, board.dsp),
+        ResourceUse("BRAM", "block RAMs", used.bram, board.bram),
     )
     return tuple(use for use in each if use.used)

@@ -18,7 +18,8 @@ from onnx_hw.implement.route import RouteResult
 from onnx_hw.ir.target import DesignTarget
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.report.collect import sections
-from onnx_hw.report.model import Report, Serial, Synthesis
+from onnx_hw.report.model import Report, Serial
+from onnx_hw.report.netlist_sections import Synthesis
 from onnx_hw.runtime.build_folder import Made
 from onnx_hw.schedule import link_bandwidth
 from onnx_hw_boards.board_link import BoardLink

@@ -5,8 +5,7 @@ from onnx_hw.report.losses import Loss
 from onnx_hw.report.memory_map import MemorySection
 from onnx_hw.report.model import (
     BoardSection,
-    ChipActivity,
-    CoreNetActivity,
+    ChipEstimate,
     CoreSection,
     DesignSection,
     Fifo,
@@ -24,9 +23,9 @@ from onnx_hw.report.model import (
     SearchSection,
     Serial,
     Simulation,
-    Synthesis,
     TensorFidelity,
 )
+from onnx_hw.report.netlist_sections import ChipActivity, CoreNetActivity, Synthesis
 from onnx_hw.report.proof_chain import ChainLink, ChainLinks
 from onnx_hw.report.timeline import CoreActivity, Timeline
 from onnx_hw.report.value_statistics import ValueStatistics
@@ -125,6 +124,7 @@ FULL = Report(
         fifos=(Fifo("conv1_int8", 6, 2, 5, 120, 1, 96, 4, 4, "i8", 1_024),),
         loops=(),
         host=Host(("QuantizeLinear image_int8",), ("Softmax probabilities",), 1.0),
+        estimate=ChipEstimate(4_836, 5_247, 39, 12, 0),
     ),
     timeline=Timeline(
         3_152,

@@ -23,7 +23,8 @@ from onnx_hw.report.build_command import build_command
 from onnx_hw.report.core_table import CellFormat, core_table, terminal_columns
 from onnx_hw.report.fact import Fact
 from onnx_hw.report.follow_up_commands import infer_command, program_command, verify_command
-from onnx_hw.report.model import DesignSection, FloatModel, Report, Serial, Synthesis
+from onnx_hw.report.model import DesignSection, FloatModel, Report, Serial
+from onnx_hw.report.netlist_sections import Synthesis
 from onnx_hw.report.proof_chain import LEFT_OUT, NOT_REACHED, in_short, witness_in_short
 from onnx_hw.report.utilization import usage
 from onnx_hw_boards.verilog_board import NO_CHIP

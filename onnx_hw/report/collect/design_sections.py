@@ -9,6 +9,7 @@ from itertools import permutations
 import numpy as np
 
 from onnx_hw.assemble.elaborate import edge_names, module_names
+from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.ir.design import Design, Edge, FifoSize
 from onnx_hw.ir.mac_counts import macs_in_hardware
 from onnx_hw.ir.network import Boundary, Network, NetworkNode
@@ -123,6 +124,19 @@ def describe_design(
             for loop in design.loops
         ),
         host=report.Host(_onnx_nodes(network.head), _onnx_nodes(network.tail), macs_in_hardware(network)),
+        estimate=_chip_estimate(design),
+    )
+
+
+def _chip_estimate(design: Design) -> report.ChipEstimate:
+    circuit = design.with_fifos()
+    shell = shell_cells(design.network, design.target.board, design.clock_mhz)
+    return report.ChipEstimate(
+        circuit.lut + shell.lut,
+        circuit.ff + shell.ff,
+        circuit.dsp + shell.dsp,
+        circuit.bram + shell.bram,
+        circuit.logic + shell.logic,
     )
 
 

@@ -23,6 +23,7 @@ from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.report import model as report
 from onnx_hw.report.collect.design_sections import describe_design
+from onnx_hw.report.netlist_sections import ChipActivity, CoreNetActivity, Synthesis, SynthesizedCore
 from onnx_hw.report.register_names import register_in_words
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
@@ -60,7 +61,7 @@ def describe_board(board: Board) -> report.BoardSection:
     cells = board.cells
     graded = "-".join(filter(None, (board.device.name, board.speed)))
     device = NO_CHIP if isinstance(board, VerilogBoard) else f"{graded} {board.package}"
-    return report.BoardSection(board.name, device, cells.lut, cells.ff, cells.dsp, cells.bram)
+    return report.BoardSection(board.name, device, cells.lut, cells.ff, cells.dsp, cells.bram, cells.logic)
 
 
 def describe_serial(design: Design) -> report.Serial | None:
@@ -110,16 +111,16 @@ def describe_proof(proof: Proof) -> report.Simulation:
 
 def describe_synthesis(
     synthesis: SynthesisResult, routed: RouteResult | None = None, design: Design | None = None
-) -> report.Synthesis:
+) -> Synthesis:
     """Return what the tools counted; core by core, with the model's names, where the design is known."""
     nodes = {module: node for node, module in (module_names(design).items() if design else ())}
     cores = tuple(
-        report.SynthesizedCore(nodes[module], cells.lut, cells.ff, cells.dsp, cells.bram)
+        SynthesizedCore(nodes[module], cells.lut, cells.ff, cells.dsp, cells.bram)
         for module, cells in synthesis.cores.items()
         if module in nodes
     )
     used = synthesis.used
-    section = report.Synthesis(used.lut, used.ff, used.dsp, used.bram, cores=cores)
+    section = Synthesis(used.lut, used.ff, used.dsp, used.bram, used.logic, cores=cores)
     if routed is None:
         return section
     return replace(
@@ -133,18 +134,18 @@ def describe_synthesis(
     )
 
 
-def describe_activity(comparison: GateLevel, design: Design) -> report.ChipActivity | None:
+def describe_activity(comparison: GateLevel, design: Design) -> ChipActivity | None:
     """Return the activity of the cores; None where nothing changed in the sampled cycles."""
     every = comparison.activity
     total = sum(nets.toggles for nets in every.values())
     if not total:
         return None
     cores = tuple(
-        report.CoreNetActivity(node.name, nets.nets, round(nets.toggles, 3), round(nets.toggles / total, 6))
+        CoreNetActivity(node.name, nets.nets, round(nets.toggles, 3), round(nets.toggles / total, 6))
         for node in design.network.nodes
         if (nets := every.get(node.name)) is not None
     )
-    return report.ChipActivity(sum(nets.nets for nets in every.values()), round(total, 3), cores)
+    return ChipActivity(sum(nets.nets for nets in every.values()), round(total, 3), cores)
 
 
 USES = {

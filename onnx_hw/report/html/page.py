@@ -12,7 +12,8 @@ from onnx_hw.report.accuracy import Accuracy, ClassAccuracy
 from onnx_hw.report.core_table import core_table, page_columns
 from onnx_hw.report.follow_up_commands import follow_up_commands
 from onnx_hw.report.html.dataflow_graph import dataflow_graph
-from onnx_hw.report.model import DesignSection, Report, Synthesis
+from onnx_hw.report.model import DesignSection, Report
+from onnx_hw.report.netlist_sections import Synthesis
 from onnx_hw.report.proof_chain import FAILED, LEFT_OUT, PROVEN, ChainFault, ChainLink, listed
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.report.utilization import usage
