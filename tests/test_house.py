@@ -398,7 +398,7 @@ def test_files_can_be_read_in_one_sitting():
     assert median(lengths.values()) <= MEDIAN
 
 
-TABLES = ("onnx_hw/onnx/operators", "tests/support")
+TABLES = ("onnx_hw/onnx/operators", "boards/onnx_hw_boards/boards", "tests/support")
 """Folders with one kind of thing per file, as many as there are."""
 
 

@@ -72,7 +72,8 @@ def synthesize(
     mappers = {mapper: _script(commands, cores) for mapper, commands in family.mappers.items()}
 
     def make(folder: Path) -> None:
-        (folder / "top.il").write_text(rtlil, encoding="utf-8")
+        for name, text in {"top.il": rtlil, **family.sources}.items():
+            (folder / name).write_text(text, encoding="utf-8")
         for mapper, script in mappers.items():
             try:
                 _run(yosys, script, folder, on_log, on_first_run)
@@ -84,7 +85,8 @@ def synthesize(
                 (folder / "mapper.txt").write_text(mapper, encoding="utf-8")
                 return
 
-    made = build.stage(STAGE, {"rtlil": rtlil, "scripts": mappers, "yosys": yosys.version}, make)
+    inputs: dict[str, object] = {"rtlil": rtlil, "scripts": mappers, "yosys": yosys.version, **family.sources}
+    made = build.stage(STAGE, inputs, make)
     return read_result(made, family, cores)
 
 

@@ -43,7 +43,11 @@ def pins_of_gowin(board: BareChip) -> set[str]:
     chip = importlib.import_module("apycula.chipdb").load_chipdb(str(database))
     package, device, _ = chip.packages[board.package]
     pins = chip.pinout[device][package].items()
-    return {pin for pin, (_, uses) in pins if all(use.startswith("GCLKT") for use in uses)}
+    return {pin for pin, (_, uses) in pins if all(CLOCK.match(use) for use in uses)}
+
+
+CLOCK = re.compile(r"[MS]?GCLKT_|[A-Z]PLL\d_T_IN")
+"""Second uses of a pin that do not matter to it."""
 
 
 PINS_OF_SG48 = {*range(2, 49)} - {5, 7, 8, 22, 24, 29, 30, 33} - {39, 40, 41}
@@ -51,7 +55,7 @@ PINS_OF_SG48 = {*range(2, 49)} - {5, 7, 8, 22, 24, 29, 30, 33} - {39, 40, 41}
 
 
 def pins_of_package(board: BareChip) -> set[str]:
-    known = {"ecp5": pins_of_ecp5, "gowin": pins_of_gowin}
+    known = {"ecp5": pins_of_ecp5, "gowin": pins_of_gowin, "gw5a": pins_of_gowin}
     if board.package == "sg48":
         return set(map(str, PINS_OF_SG48))
     if board.package == "ct256":  # 16 by 16 balls; nextpnr knows which have buffers, see test_other_families.py

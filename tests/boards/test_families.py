@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -23,6 +24,7 @@ from onnx_hw_boards.demand import Demand, Memory, Product
 from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.families.gowin.recipes import GOWIN
+from onnx_hw_boards.families.gw5a.recipes import ARORA_V
 from onnx_hw_boards.families.ice40.recipes import ICE40_HX, ICE40_UP
 from onnx_hw_tools.catalogue import CATALOGUE
 from schedule.test_search_folding import convolutions
@@ -67,6 +69,11 @@ def words(templates: tuple[str, ...]) -> set[str]:
             },
             Cells(lut=12, ff=3, dsp=3, bram=2),
         ),
+        (
+            ARORA_V,
+            {"LUT4": 2, "ALU": 3, "RAM16SDP4": 1, "DFFRE": 2, "MULT12X12": 3, "MULTALU27X18": 2, "pROMX9": 1, "SP": 1},
+            Cells(lut=11, ff=2, dsp=7, bram=2),
+        ),
     ],
     ids=lambda value: value.name if isinstance(value, Family) else "",
 )
@@ -100,7 +107,14 @@ def test_recipes_name_what_there_is(family: Family) -> None:
     assert words(placement.files) == {"netlist", "constraints", "placed"}
     assert {"placed", "bitstream"} <= words(packing.arguments) <= {"placed", "bitstream", "option"}
     assert packing.suffix.startswith(".") and not words(tuple(sum(family.mappers.values(), ())))
-    assert family.primitives().pll is not None
+    read = {
+        name
+        for commands in family.mappers.values()
+        for name in re.findall(r" ([\w.]+\.(?:v|txt))", "\n".join(commands))
+    }
+    assert read == set(family.sources)
+    can_divide = any(family.clocking.settings(Fraction(25), Fraction(50)))
+    assert (family.primitives().pll is not None) == can_divide
 
 
 @pytest.mark.parametrize(
@@ -110,6 +124,7 @@ def test_recipes_name_what_there_is(family: Family) -> None:
         ("up5k", ("--up5k", "--package", "sg48")),
         ("hx8k", ("--hx8k", "--package", "ct256")),
         ("gw1n9c", ("--device", "GW1N-LV9PG256C6/I5", "--vopt", "family=GW1N-9C")),
+        ("gw5a25a", ("--device", "GW5A-LV25PG256SC1/I0")),
     ],
 )
 def test_a_chip_is_named_by_its_family(name: str, options: tuple[str, ...]) -> None:

@@ -22,7 +22,7 @@ BOARDS = [board for board in ALL if isinstance(board, LinkedBoard)]
 every_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
 
 FAMILIES = {board.family.folder: board.family for board in BOARDS}
-LEAST = {"ecp5": 6, "ice40": 5, "gowin": 2}
+LEAST = {"ecp5": 6, "ice40": 5, "gowin": 2, "gw5a": 2}
 
 
 class Later(Component):
@@ -51,8 +51,13 @@ PLACES = {
     "ecp5": r'^LOCATE COMP "(\S+)" SITE "(\S+)";$',
     "ice40": r"^set_io (\S+) (\S+)$",
     "gowin": r'^IO_LOC "(\S+)" (\S+);$',
+    "gw5a": r'^IO_LOC "(\S+)" (\S+);$',
 }
-STANDARDS = {"ecp5": r'^IOBUF PORT "(\S+)" .*\bIO_TYPE=(\S+?);?(?:\s|$)', "gowin": r'^IO_PORT "(\S+)" IO_TYPE=(\S+);$'}
+STANDARDS = {
+    "ecp5": r'^IOBUF PORT "(\S+)" .*\bIO_TYPE=(\S+?);?(?:\s|$)',
+    "gowin": r'^IO_PORT "(\S+)" IO_TYPE=(\S+);$',
+    "gw5a": r'^IO_PORT "(\S+)" IO_TYPE=(\S+);$',
+}
 
 
 @every_board
@@ -94,7 +99,9 @@ def test_pins_are_those_of_the_platform(board: LinkedBoard) -> None:
 OF_MAKERS = {
     "colorlight_i5": {"P3", "H18", "J17"},  # wuxx/Colorlight-FPGA-Projects, README.md and src/i5/uart_tx/top.lpf
     "colorlight_i9": {"P3", "H18", "J17"},  # the same, colorlight_i9_v7.2.md: as on an i5, but for pin 41 of the edge
+    "tang_mega_138k_pro": {"P16", "N16", "P15"},  # litex-hub/litex-boards, platforms/sipeed_tang_mega_138k_pro.py
     "tang_nano_20k": {"4", "70", "69"},  # sipeed/TangNano-20K-example, uart/src/top.cst
+    "tang_primer_25k": {"E2", "B3", "C3"},  # litex-hub/litex-boards, platforms/sipeed_tang_primer_25k.py
     "upduino3": {"20", "46", "47"},  # tinyvision-ai-inc/UPduino-v3.0, docs/source/features/specs.rst
     "tinyfpga_bx": {"B2", "H9", "D9"},  # the platform's connector: pins 14 and 15
 }
@@ -124,7 +131,7 @@ MADE = {
 """What the makers' documents say that a PLL with such dividers makes."""
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", MADE)
 @pytest.mark.parametrize("oscillator", [12, 16, 25, 27, 50, 100])
 def test_a_pll_makes_the_clock_that_is_told(family: str, oscillator: int) -> None:
     clocking, made = FAMILIES[family].clocking, 0
@@ -139,6 +146,17 @@ def test_a_pll_makes_the_clock_that_is_told(family: str, oscillator: int) -> Non
         made += 1
     assert made >= 4
     assert FAMILIES[family].clocking.nearest(Fraction(oscillator), Fraction(oscillator)).dividers is None
+
+
+def test_a_chip_without_a_pll_has_the_clock_of_its_oscillator_alone() -> None:
+    """No family but one is without."""
+    (family,) = set(FAMILIES) - set(MADE)
+    clocking = FAMILIES[family].clocking
+    assert family == "gw5a" and clocking.nearest(Fraction(50), Fraction(50)).dividers is None
+    with pytest.raises(
+        ValueError, match="must be the oscillator's 50 MHz, or one that the chip's PLL makes of it, not"
+    ):
+        clocking.nearest(Fraction(50), Fraction(60))
 
 
 def test_block_rams_of_an_ice40_are_left_alone_for_a_while() -> None:

@@ -49,9 +49,11 @@ icepi_zero      openFPGALoader -b icepi-zero -m        openFPGALoader -b icepi-z
 icepi_zero_spi  openFPGALoader -b icepi-zero -m        openFPGALoader -b icepi-zero -f
 icesugar        -                                      icesprog
 icesugar_pro    -                                      icesprog
+tang_mega_138k_pro openFPGALoader -b tangmega138k -m      openFPGALoader -b tangmega138k -f
 tang_nano_20k   openFPGALoader -b tangnano20k -m       openFPGALoader -b tangnano20k -f
 tang_nano_9k    openFPGALoader -b tangnano9k -m        openFPGALoader -b tangnano9k -f
 tang_primer_20k openFPGALoader -b tangprimer20k -m     openFPGALoader -b tangprimer20k -f
+tang_primer_25k openFPGALoader -b tangprimer25k -m     openFPGALoader -b tangprimer25k -f
 tinyfpga_bx     -                                      tinyprog -p
 ulx3s           openFPGALoader -b ulx3s -m             openFPGALoader -b ulx3s -f
 ulx3s_12f       openFPGALoader -b ulx3s -m             openFPGALoader -b ulx3s -f

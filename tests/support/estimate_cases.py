@@ -15,13 +15,14 @@ from onnx_hw_boards.demand import Demand
 from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.families.gowin.recipes import GOWIN
+from onnx_hw_boards.families.gw5a.recipes import ARORA_V, ARORA_V_25
 from onnx_hw_boards.families.ice40.recipes import ICE40_HX, ICE40_UP
 from onnx_hw_rtl.shells.shell import Shell
 from onnx_hw_rtl.target import Target
 from support.random_cores import Drawn
 from support.targets import with_deepest
 
-FAMILIES = {"ecp5": ECP5, "ice40": ICE40_UP, "ice40hx": ICE40_HX, "gowin": GOWIN}
+FAMILIES = {"ecp5": ECP5, "ice40": ICE40_UP, "ice40hx": ICE40_HX, "gowin": GOWIN, "gw5a": ARORA_V, "gw5a25": ARORA_V_25}
 
 CLOSE, FAR = 0.15, 0.30
 FEW = 100

@@ -24,6 +24,11 @@ def _is_rom(cell: Cell) -> bool:
     return all(cell["connections"].get(pin, ["0"]) == ["0"] for pin in ("WEA", "WEB", "WCLKE"))
 
 
+def _has_reset(cell: Cell) -> bool:
+    """Whether a flip-flop of an Arora V has a reset that is not a constant 0."""
+    return cell["connections"]["RESET"] != ["0"]
+
+
 def _swapped(parameters: dict[str, str], prefix: str, width: int, word: Callable[[str], str]) -> None:
     """Every word of the contents, its highest bit first."""
     for name in [name for name in parameters if name.startswith(prefix)]:
@@ -237,8 +242,65 @@ class Gowin:
         cell["type"], cell["connections"]["SET"] = "DFFS", cell["connections"].pop("RESET")
 
 
+class AroraV:
+    """Gowin Arora V."""
+
+    @staticmethod
+    def unsigned_operand(modules: Modules) -> None:
+        """A zero takes the place of the sign."""
+        first(modules, "MULT12X12")["connections"]["A"][-1] = "0"
+
+    @staticmethod
+    def upper_half_without_address(modules: Modules) -> None:
+        pins = first(modules, "pROMX9")["connections"]["AD"]
+        pins[max(k for k, net in enumerate(pins) if net != "0")] = "0"
+
+    @staticmethod
+    def inverted_reset(modules: Modules) -> None:
+        name, module = next((name, module) for name, module in modules.items() if name != "top")
+        pins = first({name: module}, "DFFRE", _has_reset)["connections"]
+        pins["RESET"] = [_inverted(module, pins["RESET"][0], "LUT1")]
+
+    @staticmethod
+    def flipped_payload(modules: Modules) -> None:
+        _flip_payload(modules, "LUT1")
+
+    @staticmethod
+    def wrong_port(modules: Modules) -> None:
+        pins = first(modules, "SDPX9B")["connections"]
+        pins["ADA"], pins["ADB"] = pins["ADB"], pins["ADA"]
+
+    @staticmethod
+    def swapped_bytes(modules: Modules) -> None:
+        """Halves of bytes, which is what a word has here."""
+        parameters = first(modules, "pROMX9")["parameters"]
+        _swapped(parameters, "INIT_RAM_", 9, lambda word: word[:1] + word[5:] + word[1:5])
+
+    @staticmethod
+    def flipped_weight(modules: Modules) -> None:
+        parameters = first(modules, "pROMX9")["parameters"]
+        parameters["INIT_RAM_00"] = parameters["INIT_RAM_00"][:-1] + _flipped(parameters["INIT_RAM_00"][-1])
+
+    @staticmethod
+    def missing_register(modules: Modules) -> None:
+        first(modules, "MULT12X12")["parameters"]["PREG_CLK"] = "BYPASS"
+
+    @staticmethod
+    def lost_enable(modules: Modules) -> None:
+        enabled = list(cells(modules, "DFFE", "DFFRE"))
+        net = enabled[0]["connections"]["CE"]
+        for cell in enabled:
+            if cell["connections"]["CE"] == net:
+                cell["connections"]["CE"] = ["1"]
+
+    @staticmethod
+    def other_reset_value(modules: Modules) -> None:
+        cell = first(modules, "DFFRE", _has_reset)
+        cell["type"], cell["connections"]["SET"] = "DFFSE", cell["connections"].pop("RESET")
+
+
 def faults(family: type) -> list[Fault]:
     return [getattr(family, name) for name in vars(family) if not name.startswith("_")]
 
 
-FAULTS = {"ecp5": faults(Ecp5), "ice40": faults(Ice40), "gowin": faults(Gowin)}
+FAULTS = {"ecp5": faults(Ecp5), "ice40": faults(Ice40), "gowin": faults(Gowin), "gw5a": faults(AroraV)}

@@ -107,6 +107,8 @@ class Family:
             a look-up table and a flip-flop do not share one.
         bram_bits: bits of a block RAM.
         deepest_at_once: tokens of the deepest FIFO that is not better in block RAM; one more than a power of two.
+        sources: texts of files that the mappers read, by name.
+        primitives_name: name of the cells that are placed by hand, in the folder's module ``primitives``.
     """
 
     name: str
@@ -121,10 +123,13 @@ class Family:
     bram_bits: int = field(repr=False)
     logic_cells: Callable[[Mapping[str, Any]], int] | None = field(default=None, repr=False)
     deepest_at_once: int = 33
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+    primitives_name: str = "PRIMITIVES"
 
     def primitives(self) -> Primitives:
         """Return the cells that are placed by hand; loads Amaranth."""
-        primitives: Primitives = import_module(f"onnx_hw_boards.families.{self.folder}.primitives").PRIMITIVES
+        module = import_module(f"onnx_hw_boards.families.{self.folder}.primitives")
+        primitives: Primitives = getattr(module, self.primitives_name)
         return primitives
 
     def cell_library(self) -> CellLibrary:

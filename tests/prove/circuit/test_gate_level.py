@@ -53,7 +53,7 @@ class Chip:
         return gate_level.simulate(self.design, self.netlist, folder / "netlist.json", self.frames)
 
 
-@pytest.fixture(scope="module", params=["ecp5", "up5k", "gw1n9c"])
+@pytest.fixture(scope="module", params=["ecp5", "up5k", "gw1n9c", "gw5ast138c"])
 def chip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Chip:
     for tool in ("yosys", "c++"):
         try:

@@ -1,0 +1,1 @@
+"""The family Gowin Arora V: GW5A and GW5AST."""
