@@ -23,6 +23,10 @@ from onnx_hw_boards.memory import WeightMemory
 __all__ = ["LinkedBoard", "Uart", "board"]
 
 
+FLASH_PADS = {"clk": "o", "cs": "o", "copi": "io", "cipo": "io", "wp": "io", "hold": "io"}
+"""Directions of the pins of a flash, seen from the chip; the last four are its data pins 0 to 3."""
+
+
 @dataclass(frozen=True)
 class BoardPin:
     """A pin of a board's chip that a design uses.
@@ -30,7 +34,7 @@ class BoardPin:
     Attributes:
         port: name of its port in the netlist.
         pin: name of the pin.
-        direction: i or o, seen from the chip.
+        direction: i, o, or io for both ways, seen from the chip.
         standard: electrical standard as the platform says; empty where it says none.
         inverted: whether a low level means 1.
     """
@@ -80,6 +84,17 @@ class LinkedBoard(Board):
             named["rst"] = platform.default_rst, 0, "i"
         named |= {name: (self.link.resource, self.link.number, way) for name, way in self.link.ports.items()}
         return {name: _pin_of(platform, resource, number, name, way) for name, (resource, number, way) in named.items()}
+
+    @cached_property
+    def memory_pads(self) -> dict[str, BoardPin]:
+        """The pins of the memory that weights may come from, by their names in ``FLASH_PADS``; the clock of the flash
+        is missing where only a primitive reaches it.
+        """
+        if self.memory is None:
+            return {}
+        platform, resource = self.platform(), self.memory.resource
+        there = {part.name for part in platform.lookup(resource, 0).ios}
+        return {name: _pin_of(platform, resource, 0, name, way) for name, way in FLASH_PADS.items() if name in there}
 
     def clock(self, mhz: float | Fraction) -> ClockSource:
         """Return the clock nearest to ``mhz``: the oscillator, or a clock that the chip's PLL makes of it.

@@ -17,6 +17,7 @@ from onnx_hw.ops.tape import DEAL, FLASH, TAPE, dealing_port, weights_edge
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
 from onnx_hw_boards.board_link import BoardLink
 from onnx_hw_boards.verilog_board import ShellKind
+from onnx_hw_link.flash_parts import PARTS
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -247,7 +248,7 @@ def _beside_flash(design: Design, assembly: Assembly) -> Component:
     """Return the circuit with a model of the flash that its weights come from, if they do."""
     if design.tape is None or design.flash is None:
         return assembly
-    from onnx_hw_rtl.memory.flash_model import PARTS, BesideFlash, FlashModel
+    from onnx_hw_rtl.memory.flash_model import BesideFlash, FlashModel
 
     image = [*design.tape.image(tape_contents(design))]
     model = FlashModel(PARTS[SIMULATED_FLASH], design.clock_mhz, base=tape_address(design), contents=image)

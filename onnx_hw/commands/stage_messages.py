@@ -14,7 +14,7 @@ from onnx_hw.messages.html import frame_rate
 from onnx_hw.messages.text import short
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import count_dynamic_scales
 from onnx_hw.onnx.graph.model import Model
-from onnx_hw.prove.circuit.gate_level import FLASH_UNKNOWN, NotSimulated
+from onnx_hw.prove.circuit.gate_level import NotSimulated
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import sqnr_of_blockwise_weights
 from onnx_hw.quantization.quantize import Quantized
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
@@ -24,6 +24,8 @@ from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 Warned = tuple[str, str]
 """Message and hint of a warning."""
+
+_REPORT_IT = "please report it with the model"
 
 MAX_NAMED = 5
 """Greatest number of operators that a warning names."""
@@ -163,19 +165,12 @@ def _memory_fact(design: Design) -> str:
 
 def netlist_warning(error: NotSimulated) -> Warned:
     """Return the warning that the chip's netlist was not simulated."""
-    return f"link 4 is open, the netlist was not simulated: {error}", _hint_of_open_link(str(error))
+    return f"link 4 is open, the netlist was not simulated: {error}", _REPORT_IT
 
 
 def bitstream_warning(why: str) -> Warned:
     """Return the warning that the bitstream is not proven."""
-    return f"link 5 is open, the bitstream is not proven: {why}", _hint_of_open_link(why)
-
-
-def _hint_of_open_link(why: str) -> str:
-    """Return what a user may do about a link that is open."""
-    if why == FLASH_UNKNOWN:
-        return "`onnx-hw infer DIR --self-test --port sim` simulates the circuit with its link and its flash"
-    return "please report it with the model"
+    return f"link 5 is open, the bitstream is not proven: {why}", _REPORT_IT
 
 
 def bitstream_fact(file: Path) -> str:

@@ -123,7 +123,7 @@ def test_a_pin_that_the_netlist_does_not_drive_is_a_mismatch(placed: RecordedChi
     placed.netlist.write_text(json.dumps(modules))
     write_record(placed.netlist.parent, "digest")
     with (
-        pytest.raises(UserError, match="an output in the board's file, the netlist does not drive it") as raised,
+        pytest.raises(UserError, match="an output in the board's file, an input in the netlist") as raised,
         simulated_netlist(placed.design, BuildFolder(tmp_path), Silent()),
     ):
         pass

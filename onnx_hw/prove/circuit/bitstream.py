@@ -24,7 +24,7 @@ from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.prove.circuit import pin_level
-from onnx_hw.prove.circuit.gate_level import FLASH_UNKNOWN, NotSimulated, frames_of_a_run
+from onnx_hw.prove.circuit.gate_level import NotSimulated, frames_of_a_run
 from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, streams_of
 from onnx_hw.prove.circuit.pin_level import BoardNetlist
 from onnx_hw.prove.circuit.run_time import announce_long_run
@@ -167,8 +167,6 @@ def check(
         NotSimulated: the family, or the computer, has nothing to unpack or to simulate it with.
     """
     board = chip.target.board
-    if design.tape is not None:
-        raise NotSimulated(FLASH_UNKNOWN)
     unpack = chip.family.unpacker()
     if unpack is None:
         raise NotSimulated(f"the bitstreams of {chip.family.name} are not unpacked")
@@ -187,7 +185,7 @@ def _pins(design: Design, chip: Netlist) -> dict[str, str]:
     """Return the pin of each bit of the chip's ports, as the board's file says."""
     board = chip.target.board
     if isinstance(board, LinkedBoard):
-        return {pad.port: pad.pin for pad in board.pads.values()}
+        return {pad.port: pad.pin for pad in pin_level.pads_of(design).values()}
     assert isinstance(board, BareChip)
     return place(board, pad_streams(design, CircuitNames(edge_names(design), {})))
 
@@ -275,11 +273,21 @@ class _Side:
     differences: tuple[str, ...] = ()
 
     def structure(self) -> Counter[int]:
-        """Return the signatures of all that outputs depend on; locks of PLLs count as inputs."""
+        """Return the signatures of all that outputs depend on.
+
+        Locks of PLLs count as inputs, the clock of a flash as an output, and a pad in both directions as an input and
+        two outputs.
+        """
+        from onnx_hw_sim.gates.netlist import RUBBISH
         from onnx_hw_sim.gates.structure import structure
 
-        ports = {**self.flat.ports, "lock": tuple(self.parts.locks)}
-        return structure(self.parts, ports, self.flat.inputs | {"lock"})
+        ports = {**self.flat.ports, "lock": tuple(self.parts.locks), "flash clock": tuple(self.parts.memory_clocks)}
+        inputs, port_of = {*self.flat.inputs, "lock"}, {nets[0]: name for name, nets in self.flat.ports.items()}
+        for pad in self.parts.pads:
+            name = port_of[pad.pin]
+            ports |= {f"{name} out": (pad.out, pad.off), f"{name} in": (RUBBISH if pad.into is None else pad.into,)}
+            inputs |= set() if pad.into is None else {f"{name} in"}
+        return structure(self.parts, ports, frozenset(inputs))
 
 
 def _side(design: Design, chip: Netlist, flat: FlatNetlist, library: CellLibrary, whose: str) -> _Side:
@@ -306,8 +314,8 @@ def _wanted_pads(design: Design, chip: Netlist, pin_of: Mapping[str, str]) -> di
     """Return direction and electrical standard of each port bit, as the board's file says; no standard is any."""
     board = chip.target.board
     if isinstance(board, LinkedBoard):
-        ways = {"i": "INPUT", "o": "OUTPUT"}
-        return {pad.port: (ways[pad.direction], pad.standard) for pad in board.pads.values()}
+        ways = {"i": "INPUT", "o": "OUTPUT", "io": "BIDIR"}
+        return {pad.port: (ways[pad.direction], pad.standard) for pad in pin_level.pads_of(design).values()}
     assert isinstance(board, BareChip)
     sources, sinks = streams_of(design)
     inputs = {"clk", "rst", *(f"{sink.name}_ready" for sink in sinks)}

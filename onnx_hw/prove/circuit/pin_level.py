@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from onnx_hw.assemble.elaborate import SIMULATED_FLASH, tape_address
 from onnx_hw.assemble.netlist import Netlist, bit_rate_of
+from onnx_hw.assemble.tape_file import tape_image
 from onnx_hw.ir.design import Design
 from onnx_hw.prove.circuit.pin_level_bench import BoardTimes, PinLevelBench, SessionComparison
 from onnx_hw.prove.circuit.run_time import announce_long_run
 from onnx_hw.prove.circuit.stalls import SEED
-from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_boards.linked_board import BoardPin, LinkedBoard
+from onnx_hw_link.flash_parts import PARTS, FlashFault
 from onnx_hw_link.link import Link
 
 if TYPE_CHECKING:
     from onnx_hw_sim.gates.cell_models import CellLibrary
     from onnx_hw_sim.gates.netlist import FlatNetlist
-    from onnx_hw_sim.gates.pin_simulator import BoardsUnderWay, PinLevel, PinSimulator
+    from onnx_hw_sim.gates.pin_simulator import BoardsUnderWay, FlashChip, PinLevel, PinSimulator
     from onnx_hw_sim.gates.toggles import ModelledCells, ToggleCount
 
 FRAMES_OF_A_SESSION = (1, 4)
@@ -34,6 +37,9 @@ LOCKS_AFTER, POWER_UP_US = 10, 100
 """Cycles after which the PLLs of a board lock, and microseconds after which a host comes, where sessions are not drawn.
 A chip is in reset until its PLLs have locked, on iCE40 for 15 µs at least, and hears nothing in that time.
 """
+
+
+_WAYS = {"i": "an input", "o": "an output", "io": "an input and an output"}
 
 
 @dataclass(frozen=True)
@@ -64,9 +70,49 @@ class BoardNetlist:
         """Cycles of the chip's clock in a bit of the link."""
         return self.board.clock(self.design.clock_mhz).mhz * 1_000_000 / Fraction(self.bits_per_second)
 
+    @property
+    def flash(self) -> FlashChip | None:
+        """The flash of the board with the tape of the build; None where no weights come from one."""
+        from onnx_hw_sim.gates.pin_simulator import FlashChip, FlashTimes
+
+        memory, cells = self.board.memory, self.cells
+        if self.design.tape is None or memory is None or cells is None:
+            return None
+        part, pads = PARTS[SIMULATED_FLASH], self.board.memory_pads
+        both_ways = {pad.pin: pad for pad in cells.parts.pads}
+        nets = {name: self.flat.ports[pad.port][0] for name, pad in pads.items()}
+        return FlashChip(
+            nets["clk"] if "clk" in nets else cells.parts.memory_clocks[0],
+            nets["cs"],
+            [both_ways[nets[name]] for name in ("copi", "cipo", "wp", "hold")],
+            tape_address(self.design),
+            FlashTimes(
+                low=self.cycles(part.low_ns),
+                high=self.cycles(part.high_ns),
+                period=self.cycles(part.period_ns),
+                deselect=self.cycles(part.deselect_ns),
+                wake=self.cycles(part.wake_ns),
+                invalid=max(1, self.cycles(part.valid_ns + memory.pads_ns)) - 1,
+                dummy_clocks=part.dummy_clocks,
+            ),
+            tape_image(self.design),
+        )
+
+    def cycles(self, nanoseconds: float) -> int:
+        """Return the least whole number of the chip's cycles that take a time."""
+        return ceil(nanoseconds * float(self.board.clock(self.design.clock_mhz).mhz) / 1e3 - 1e-9)
+
     def net(self, name: str) -> int:
         """Return the net of one of the board's pins."""
         return self.flat.ports[self.board.pads[name].port][0]
+
+
+def pads_of(design: Design) -> dict[str, BoardPin]:
+    """Return the pins that a design uses on its board; those of a flash are called as their ports."""
+    board = design.target.board
+    assert isinstance(board, LinkedBoard)
+    memory = board.memory_pads.values() if design.tape is not None else ()
+    return board.pads | {pad.port: pad for pad in memory}
 
 
 def load_board(
@@ -85,7 +131,7 @@ def load_board(
 
     board = design.target.board
     assert isinstance(board, LinkedBoard) and chip.link is not None
-    pads, wanted = board.pads, board.clock(chip.clock_mhz).mhz
+    pads, wanted = pads_of(design), board.clock(chip.clock_mhz).mhz
     flat = replace(flat, inputs=frozenset(pad.port for pad in pads.values() if pad.direction == "i"))
     loaded = BoardNetlist(design, chip.link, bit_rate_of(chip), flat, None, ())
     try:
@@ -97,12 +143,16 @@ def load_board(
         return replace(loaded, differences=(said,))
     cells = ModelledCells(flat, library.models, clock.net)
     sentences = []
+    both_ways = {pad.pin for pad in cells.parts.pads}
     for pad in pads.values():
-        driven = flat.ports[pad.port][0] in cells.drivers
-        if driven == (pad.direction == "i"):
-            does = "drives" if driven else "does not drive"
-            way = "an input" if pad.direction == "i" else "an output"
-            sentences.append(f"pin {pad.pin}, `{pad.port}`: {way} in the board's file, the {whose} {does} it")
+        (net,) = flat.ports[pad.port]
+        own = "io" if net in both_ways else "o" if net in cells.drivers else "i"
+        if own != pad.direction:
+            said = f"{_WAYS[pad.direction]} in the board's file, {_WAYS[own]} in the {whose}"
+            sentences.append(f"pin {pad.pin}, `{pad.port}`: {said}")
+    if design.tape is not None and "clk" not in board.memory_pads and len(cells.parts.memory_clocks) != 1:
+        count = len(cells.parts.memory_clocks)
+        sentences.append(f"the clock of the flash must have one cell that drives it; the {whose} has {count}")
     return replace(loaded, cells=None if sentences else cells, differences=tuple(sentences))
 
 
@@ -147,7 +197,19 @@ def converse(
     run = _simulator(loaded).run(levels, seed=SEED, count=count, watched=bench.steady, paces=bench.paces)
     with run as boards:
         bench.talk(boards, loaded.net("irq") if "irq" in loaded.board.link.ports else None)
-    return bench, bench.compare()
+        faults = [] if loaded.flash is None else list(boards.flash_faults())
+    return bench, _with_faults(bench.compare(), faults, whose)
+
+
+def _with_faults(compared: SessionComparison, faults: Sequence[int], whose: str) -> SessionComparison:
+    """Return a comparison with what the flash of each run saw at its pins."""
+    run = next((run for run, fault in enumerate(faults) if fault), None)
+    if run is None:
+        return compared
+    name = FlashFault(int(faults[run])).name.lower().replace("_", " ")
+    said = f"the flash must be read as its data sheet says; the {whose} does not: {name} (run {run})"
+    wrong = compared.wrong + sum(fault != 0 for fault in faults)
+    return replace(compared, wrong=wrong, difference=compared.difference or said)
 
 
 @contextmanager
@@ -183,4 +245,4 @@ def _simulator(loaded: BoardNetlist) -> PinSimulator:
 
     assert loaded.cells is not None
     wires = {name: loaded.net(name) for name in loaded.board.link.ports}
-    return PinSimulator(loaded.cells, wires, loaded.cycles_per_bit)
+    return PinSimulator(loaded.cells, wires, loaded.cycles_per_bit, loaded.flash)

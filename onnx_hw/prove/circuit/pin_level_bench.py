@@ -83,7 +83,8 @@ class BoardTimes:
         out = (link.results * (link.result_bytes + HEADERS) + 2 * HEADERS) * byte
         into = (link.input_bytes + packets * HEADERS) * byte
         reset = board.clock(design.clock_mhz).reset_cycles
-        return cls(byte, reset, max(into, out, design.interval), out + 2 * design.interval)
+        awake = design.flash.once if design.flash else 0
+        return cls(byte, reset, max(into, out, design.interval), out + 2 * design.interval + awake)
 
     def session(self, frames: int) -> int:
         """Return the cycles of a session, its greeting included."""

@@ -122,6 +122,22 @@ class Block:
         return all(port.write == ZERO for port in self.ports)
 
 
+@dataclass(frozen=True)
+class TwoWayPad:
+    """A pad in both directions.
+
+    Attributes:
+        pin: net of the pin itself.
+        out, off: what it drives, and where it drives nothing.
+        into: value of the pin, which somebody outside drives; None where nobody reads it.
+    """
+
+    pin: int
+    out: int
+    off: int
+    into: int | None
+
+
 @dataclass
 class Parts:
     """The parts of a netlist, collected cell by cell.
@@ -130,6 +146,8 @@ class Parts:
         nets: number of nets.
         clock: the one net that clocks everything.
         locks: nets on which PLLs say that they have locked; somebody outside drives them.
+        pads: pads in both directions.
+        memory_clocks: nets that drive the clock of the flash with the bitstream, by a cell of its own.
     """
 
     nets: int
@@ -140,6 +158,13 @@ class Parts:
     small: list[SmallMemory] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     locks: list[int] = field(default_factory=list)
+    pads: list[TwoWayPad] = field(default_factory=list)
+    memory_clocks: list[int] = field(default_factory=list)
+
+    @property
+    def driven_outside(self) -> list[int]:
+        """Nets that nothing in the netlist drives, besides those of its inputs: locks, and pads in both directions."""
+        return [*self.locks, *(pad.into for pad in self.pads if pad.into is not None)]
 
     def fresh(self) -> int:
         self.nets += 1

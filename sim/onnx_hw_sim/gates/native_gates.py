@@ -56,9 +56,9 @@ def fingerprint(library: CellLibrary) -> str:
 def native_library() -> ctypes.CDLL:
     """Return the library, compiled once per computer and kept in the user's cache."""
     compiler = tools.find("c++")
-    sources = [HERE / f"{name}.cpp" for name in ("interpreter", "quiet", "simulation", "bench", "pins")]
+    sources = [HERE / f"{name}.cpp" for name in ("interpreter", "quiet", "simulation", "bench", "flash", "pins")]
     state = hashlib.sha256(f"{compiler.version} {FLAGS} {_processor()}".encode())
-    for file in (*sources, HERE / "interpreter.h", HERE / "simulation.h"):
+    for file in (*sources, HERE / "interpreter.h", HERE / "simulation.h", HERE / "flash.h"):
         state.update(file.read_bytes())
     folder = user_cache() / "gates" / state.hexdigest()[:20]
     library = folder / "gates.so"
@@ -116,6 +116,9 @@ def _declared(c: ctypes.CDLL) -> ctypes.CDLL:
         "word": (u64, [pointer, i32]),
         "state": (None, [pointer, pointer, pointer]),
         "take": (None, [pointer, i32, pointer]),
+        "flash": (None, [pointer, pointer, i32, i64, pointer]),
+        "flash_contents": (None, [pointer, i32, pointer, i64]),
+        "flash_faults": (None, [pointer, pointer]),
     }
     named = {f"gates_{name}": each for name, each in signatures.items()}
     for name, (result, arguments) in (named | {f"pins_{name}": each for name, each in pins.items()}).items():

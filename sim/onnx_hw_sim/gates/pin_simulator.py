@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 from math import lcm
 
 import numpy as np
 
+from onnx_hw_sim.gates.cell_models import TwoWayPad
 from onnx_hw_sim.gates.native_gates import RUNS, load, native_library
 from onnx_hw_sim.gates.toggles import ModelledCells, ToggleCount, begin_count, end_count
 
@@ -39,6 +40,42 @@ class PinLevel:
     net: int
     high: bool
     windows: Sequence[tuple[int, int, int]]
+
+
+@dataclass(frozen=True)
+class FlashTimes:
+    """Times of a flash, in cycles; see ``onnx_hw_link.flash_parts.FlashPart``.
+
+    Attributes:
+        invalid: cycles after a falling edge of its clock in which the bits are not there yet.
+    """
+
+    low: int
+    high: int
+    period: int
+    deselect: int
+    wake: int
+    invalid: int
+    dummy_clocks: int
+
+
+@dataclass(frozen=True)
+class FlashChip:
+    """A flash at the pins of each board.
+
+    Attributes:
+        clock, select_n: nets of its clock and its select.
+        data: its four data pins.
+        base: address of its first byte; all others are erased.
+        contents: the bytes.
+    """
+
+    clock: int
+    select_n: int
+    data: Sequence[TwoWayPad]
+    base: int
+    times: FlashTimes
+    contents: bytes
 
 
 class BoardsUnderWay:
@@ -73,6 +110,17 @@ class BoardsUnderWay:
         self.cycle += cycles
         self._c.pins_state(self._handle, self._waiting.ctypes.data, self._come.ctypes.data)
 
+    def hold(self, contents: bytes, run: int = -1) -> None:
+        """Let the flash of a run, or of all, have other contents."""
+        data = np.array([*contents], dtype=np.uint8)
+        self._c.pins_flash_contents(self._handle, run, data.ctypes.data, len(data))
+
+    def flash_faults(self) -> np.ndarray:
+        """Return the first fault that the flash of each run saw, (64,) uint8; see ``onnx_hw_link.flash_parts``."""
+        faults = np.zeros(RUNS, dtype=np.uint8)
+        self._c.pins_flash_faults(self._handle, faults.ctypes.data)
+        return faults
+
     def take(self, run: int) -> bytes:
         """Return the bytes that have come."""
         data = np.zeros(int(self._come[run]), dtype=np.uint8)
@@ -89,13 +137,20 @@ class PinSimulator:
         cells: cells of the netlist.
         wires: nets of the link's pins, by name: ``rx`` and ``tx``, or ``sck``, ``cs_n``, ``copi`` and ``cipo``.
         bit_cycles: cycles of the chip's clock in a bit; need not be whole.
+        flash: flash that it reads; None without one.
         quiet: whether only what changes is computed while that is little; the results are the same.
     """
 
     def __init__(
-        self, cells: ModelledCells, wires: Mapping[str, int], bit_cycles: Fraction, *, quiet: bool = True
+        self,
+        cells: ModelledCells,
+        wires: Mapping[str, int],
+        bit_cycles: Fraction,
+        flash: FlashChip | None = None,
+        *,
+        quiet: bool = True,
     ) -> None:
-        self.cells, self.bit_cycles, self._quiet = cells, bit_cycles, quiet
+        self.cells, self.bit_cycles, self._quiet, self._flash = cells, bit_cycles, quiet, flash
         self._wires = {name: cells.program.place[net] for name, net in wires.items()}
 
     @contextmanager
@@ -132,6 +187,10 @@ class PinSimulator:
             keep = load(c, handle, built)
             names = ("rx", "tx") if serial else ("sck", "cs_n", "copi", "cipo")
             (c.pins_uart if serial else c.pins_spi)(handle, *(self._wires[name] for name in names))
+            boards = BoardsUnderWay(c, handle, built.place)
+            if self._flash is not None:
+                self._connect_flash(c, handle, self._flash)
+                boards.hold(self._flash.contents)
             for level in levels:
                 number = c.pins_level(handle, built.place[level.net], level.high)
                 for window in level.windows:
@@ -139,9 +198,21 @@ class PinSimulator:
             if count is not None:
                 begin_count(c, handle, count)
                 c.pins_watched(handle, sum(1 << run for run in watched))
-            yield BoardsUnderWay(c, handle, built.place)
+            yield boards
             del keep
             if count is not None:
                 end_count(c, handle, count)
         finally:
             c.gates_close(handle)
+
+    def _connect_flash(self, c: ctypes.CDLL, handle: int, flash: FlashChip) -> None:
+        place, parts = self.cells.program.place, self.cells.parts
+        read = {pad.into for pad in flash.data}
+        settling = [*(table.ins for table in parts.tables), *(part.address for part in parts.small)]
+        settling += [(*product.a, *product.b) for product in parts.products]
+        at_once = any(read & {*nets} for nets in settling)
+        ways = [[place[pad.out] for pad in flash.data], [place[pad.off] for pad in flash.data]]
+        into = [-1 if pad.into is None else pad.into for pad in flash.data]
+        nets = np.array([place[flash.clock], place[flash.select_n], *ways[0], *ways[1], *into], dtype=np.int32)
+        times = np.array(astuple(flash.times), dtype=np.int32)
+        c.pins_flash(handle, nets.ctypes.data, at_once, flash.base, times.ctypes.data)

@@ -2,7 +2,9 @@
 //
 // Whoever calls decides what each host sends; here bytes become bits and back, and pins of other kinds have their level.
 #include <deque>
+#include <memory>
 
+#include "flash.h"
 #include "simulation.h"
 
 namespace {
@@ -41,6 +43,8 @@ struct Board : Simulation {
     std::vector<Level> levels;
     Host hosts[RUNS];
     Word watched_runs = 0;
+    FlashPins flash_pins;
+    std::unique_ptr<Flash> flash;
 
     Word watched() const override { return watched_runs; }
 
@@ -145,6 +149,20 @@ struct Board : Simulation {
         }
     }
 
+    // The flash answers within the cycle in which its pins change, by what has settled: they come from registers.
+    void show_flash() {
+        Word out[4], driven[4];
+        for (int k = 0; k < 4; k++) {
+            out[k] = machine.nets[flash_pins.out[k]];
+            driven[k] = ~machine.nets[flash_pins.off[k]];
+        }
+        const Word* data = flash->step(machine.nets[flash_pins.clock], machine.nets[flash_pins.select_n], out, driven);
+        for (int k = 0; k < 4; k++) {
+            if (flash_pins.into[k] >= 0) machine.drive(flash_pins.into[k], choose(driven[k], out[k], data[k]));
+        }
+        if (flash_pins.settles) machine.settle();
+    }
+
     void step() override {
         drive_levels();
         if (rx >= 0) {
@@ -158,6 +176,7 @@ struct Board : Simulation {
             machine.drive(copi, data);
         }
         machine.settle();
+        if (flash) show_flash();
         if (tx >= 0) {
             const Word level = machine.nets[tx];
             for (int k = 0; k < RUNS; k++) hear(hosts[k], level >> k & 1);
@@ -219,6 +238,28 @@ void pins_send(void* handle, int32_t run, const uint16_t* words, int64_t count) 
 
 // Drop what a host has not begun to send.
 void pins_drop(void* handle, int32_t run) { board(handle).hosts[run].to.clear(); }
+
+// A flash at these nets: clock, select, four outputs of the chip, four nets that switch them off, four inputs; its times.
+void pins_flash(void* handle, const int32_t* nets, int32_t settles, int64_t base, const int32_t* times) {
+    Board& b = board(handle);
+    b.flash_pins = FlashPins{nets[0], nets[1], {}, {}, {}, settles != 0};
+    for (int k = 0; k < 4; k++) {
+        b.flash_pins.out[k] = nets[2 + k];
+        b.flash_pins.off[k] = nets[6 + k];
+        b.flash_pins.into[k] = nets[10 + k];
+    }
+    b.flash.reset(new Flash(base, FlashTimes{times[0], times[1], times[2], times[3], times[4], times[5], times[6]}));
+}
+
+// Bytes from the base on, in one run, or in all where that is negative; all others are erased.
+void pins_flash_contents(void* handle, int32_t run, const uint8_t* bytes, int64_t count) {
+    board(handle).flash->hold(run, bytes, count);
+}
+
+// The first fault of each run.
+void pins_flash_faults(void* handle, uint8_t* faults) {
+    for (int k = 0; k < RUNS; k++) faults[k] = board(handle).flash->faults[k];
+}
 
 uint64_t pins_word(void* handle, int32_t net) { return board(handle).machine.nets[net]; }
 

@@ -58,7 +58,7 @@ class ModelledCells:
     @cached_property
     def program(self) -> GateProgram:
         """The program; raise UnmodelledCell where two cells drive a net, or some wait for each other."""
-        return program(self.parts, [*self._inputs, *self.parts.locks])
+        return program(self.parts, [*self._inputs, *self.parts.driven_outside])
 
     def driven_nets(self, group_of: Callable[[str], str]) -> dict[str, list[int]]:
         """Return the nets that cells drive, by group; nets that the program replaces by others are left out.

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from onnx_hw.assemble import tape_file
+from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.assemble.elaborate import tape_contents
 from onnx_hw.assemble.tape_file import TAPE_FILE, tape_image, write_tape
 from onnx_hw.commands.weights_outside import write_checked_tape
@@ -116,7 +117,9 @@ def test_damaged_files_are_seen(damage: Callable[[bytes], bytes], said: str, tmp
 
 def test_a_build_ends_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     design = written()
-    recorder = Recorder(Silent(), Report(sections.empty_model("m"), sections.describe_board(design.target.board)))
+    recorder = Recorder(
+        Silent(), Report(sections.empty_model(Path("m.onnx")), sections.describe_board(find_board("ulx3s")))
+    )
     with opened(tmp_path / "out") as folder:
         assert isinstance(folder, BuildFolder)
         write_checked_tape(folder, recorder, design)

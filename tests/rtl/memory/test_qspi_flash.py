@@ -13,8 +13,9 @@ from amaranth.sim import Simulator
 
 from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw_boards.memory import WeightMemory
+from onnx_hw_link.flash_parts import PARTS, FlashFault, FlashPart
 from onnx_hw_link.flash_tape import DIGEST_BYTES, FlashTiming, crc32, tape_image, whole_rows
-from onnx_hw_rtl.memory.flash_model import PARTS, FlashFault, FlashModel, FlashPart
+from onnx_hw_rtl.memory.flash_model import FlashModel
 from onnx_hw_rtl.memory.qspi_flash import QspiFlashReader
 from onnx_hw_tools import tools
 

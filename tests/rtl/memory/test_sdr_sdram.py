@@ -15,9 +15,10 @@ from amaranth.sim import Simulator
 from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw_boards.memory import WeightMemory
 from onnx_hw_boards.sdram import SdramMemory
+from onnx_hw_link.flash_parts import FlashFault, FlashPart
 from onnx_hw_link.flash_tape import DIGEST_BYTES, tape_image
 from onnx_hw_link.sdram_tape import CHECK_BYTES, SdramTiming, check_bytes, flash_contents
-from onnx_hw_rtl.memory.flash_model import FlashFault, FlashModel, FlashPart
+from onnx_hw_rtl.memory.flash_model import FlashModel
 from onnx_hw_rtl.memory.sdr_sdram import SdramReader
 from onnx_hw_rtl.memory.sdram_from_flash import FilledSdramReader
 from onnx_hw_rtl.memory.sdram_model import PARTS, SdramFault, SdramModel, SdramPart

@@ -18,6 +18,7 @@ from onnx_hw_sim.gates.cell_models import (
     MultiplierCell,
     Parts,
     SmallMemory,
+    TwoWayPad,
     clocked,
     in_range,
     not_modelled,
@@ -202,13 +203,22 @@ def _port(cell: ChipCell, parts: Parts, name: str, width: int) -> BlockPort:
 
 
 def _pad(cell: ChipCell, parts: Parts) -> None:
-    """Add a pad that is either an input or always drives (FPGA-TN-02032)."""
+    """Add a pad that is an input, always drives, or both as its pin T says (FPGA-TN-02032)."""
     if cell.text("DIR") == "INPUT":
         parts.table((cell.pin("B"),), 0b10, cell.pin("O"))
     elif cell.text("DIR") == "OUTPUT" and cell.tied("T") == ZERO:
         parts.table((cell.pin("I"),), 0b10, cell.pin("B"))
+    elif cell.text("DIR") == "BIDIR":
+        into = cell.pins["O"][0] if "O" in cell.pins else None
+        parts.pads.append(TwoWayPad(cell.pin("B"), cell.pin("I"), cell.tied("T"), into))
     else:
-        raise not_modelled(cell, "it is neither an input nor an output that always drives")
+        raise not_modelled(cell, "it is an output that does not always drive")
+
+
+def _memory_clock(cell: ChipCell, parts: Parts) -> None:
+    """Add the way to the clock of the flash (sysCONFIG usage guide FPGA-TN-02039)."""
+    require(cell, USRMCLKTS=ZERO)
+    parts.memory_clocks.append(cell.pin("USRMCLKI"))
 
 
 def _through_pad(cell: ChipCell, mhz: Fraction) -> ClockPath | None:
@@ -248,6 +258,7 @@ _MODELS: dict[str, Model] = {
     "DP16KD": _dp16kd,
     "TRELLIS_IO": _pad,
     "EHXPLLL": _pll,
+    "USRMCLK": _memory_clock,
 }
 
 LIBRARY = CellLibrary(

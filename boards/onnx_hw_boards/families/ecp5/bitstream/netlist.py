@@ -15,7 +15,7 @@ from onnx_hw_boards.families.ecp5.bitstream.configuration_file import (
     UnreadableBitstream,
     read_bitstream,
 )
-from onnx_hw_boards.families.ecp5.bitstream.pads import PackagePins
+from onnx_hw_boards.families.ecp5.bitstream.pads import PackagePins, memory_clocks
 from onnx_hw_boards.families.ecp5.bitstream.routing import AmbiguousWire, Routing, Wire
 from onnx_hw_boards.families.ecp5.bitstream.tile_database import DatabaseMissing
 from onnx_hw_boards.families.ecp5.bitstream.unpacked_cells import CellMaker
@@ -97,6 +97,7 @@ def unpack_tiles(
     pins = PackagePins(tiles.device, package, tiles)
     pads = {name: pad for name in pins.sites if (pad := pins.pad(name)).direction}
     ports, inputs = _ports(maker, pins, pads, pin_of)
+    maker.cells += memory_clocks(maker)
     while maker.wanted:
         wire = maker.wanted.pop()
         place, name = wire[:2], wire[2]
@@ -164,6 +165,10 @@ def _ports(
             nets[bit] = maker.net_of.setdefault(pins.input(pin), maker.fresh())
         elif direction == "OUTPUT":
             nets[bit] = pins.output(maker, pin)
+        elif direction == "BIDIR":
+            cell = pins.both_ways(maker, pin, maker.net_of.setdefault(pins.input(pin), maker.fresh()))
+            maker.cells.append(cell)
+            nets[bit] = cell.pin("B")
     return ports_of_bits(nets), frozenset(inputs)
 
 

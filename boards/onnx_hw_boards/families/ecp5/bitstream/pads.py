@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from onnx_hw_boards.families.ecp5.bitstream.chip_tiles import ChipTiles, Place, 
 from onnx_hw_boards.families.ecp5.bitstream.tile_database import device_data
 from onnx_hw_boards.families.ecp5.bitstream.unpacked_cells import CellMaker
 from onnx_hw_boards.families.unpacked_bitstream import Pad
-from onnx_hw_sim.gates.netlist import RUBBISH, ZERO
+from onnx_hw_sim.gates.netlist import RUBBISH, ZERO, ChipCell
 
 _DIRECTIONS = ("INPUT", "OUTPUT", "BIDIR")
 _OFF = ("NONE", "_NONE_")
@@ -73,10 +73,31 @@ class PackagePins:
             return RUBBISH
         return maker.net(place, f"PADDO{letter}_PIO")
 
+    def both_ways(self, maker: CellMaker, pin: str, net: int) -> ChipCell:
+        """Return the pad of a pin in both directions, whose value is ``net`` where somebody reads it."""
+        place, letter = self.sites[pin]
+        wires = {"I": f"PADDO{letter}_PIO", "T": f"PADDT{letter}_PIO"}
+        pins = {name: (maker.net(place, wire),) for name, wire in wires.items()}
+        return ChipCell(f"pad {pin}", "TRELLIS_IO", {"DIR": "BIDIR"}, pins | {"B": (maker.fresh(),), "O": (net,)})
+
     def input(self, pin: str) -> tuple[int, int, str]:
         """Return the wire on which the value of a pin enters the chip."""
         place, letter = self.sites[pin]
         return (*place, f"JPADDI{letter}_PIO")
+
+
+def memory_clocks(maker: CellMaker) -> Iterator[ChipCell]:
+    """Yield the cell that drives the clock of the flash with the bitstream, where it is on (FPGA-TN-02039)."""
+    if not any(tile.choice("CCLK.MODE") == ("USRMCLK",) for tile in maker.tiles if "CCLK.MODE" in tile.kind.choices):
+        return
+    for tile in maker.tiles:
+        named = {sink.partition("_J")[2]: sink for sink, _ in tile.kind.fixed if sink.endswith("_CCLK")}
+        pins: dict[str, tuple[int, ...]] = {}
+        for pin, wire in (("USRMCLKI", "PADDO_CCLK"), ("USRMCLKTS", "PADDT_CCLK")):
+            at = maker.routing.wire(*tile.place, tile.kind.name, named[wire]) if wire in named else None
+            pins |= {} if at is None else {pin: (maker.net(at[:2], at[2]),)}
+        if pins:
+            yield ChipCell(f"clock of the flash, {tile.name}", "USRMCLK", {}, pins)
 
 
 def _strength(setting: str, tile: Tile, value: str) -> int:
