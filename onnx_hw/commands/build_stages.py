@@ -250,7 +250,9 @@ class BuildState:
         netlist, routed = getattr(self, "netlist", None), getattr(self, "routed", None)
         said = routed.log_text if routed is not None else ""
         kind = self.board.link.kind if isinstance(self.board, LinkedBoard) else ""
-        if different := list(different_figures(self.recorder.report, netlist and netlist.link, kind, said)):
+        times_all = self.board.family.placement.slowest_path is None
+        report, link = self.recorder.report, netlist and netlist.link
+        if different := list(different_figures(report, link, kind, said, log_times_all=times_all)):
             raise figure_error(different)
 
     def require_samples_for(self, stage: Stage) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,14 @@ from onnx_hw.implement.check_fit import too_full
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw_boards.board import Board
+from onnx_hw_boards.families.family import SlowestPath
 from onnx_hw_tools import tools
 from onnx_hw_tools.tools import Tool, ToolFailed
 
 STAGE = "route"
 _REPORT = "report.json"
+_DELAYS = "delays.sdf"
+_PATH = "path.json"
 LOG = "nextpnr.log"
 BITSTREAM = "top.bit"
 BITSTREAM_STAGE = "bitstream"
@@ -110,12 +113,19 @@ def route(
             "placed": here / placement.placed,
         }
         files = [part.format(**words) for part in placement.files] + ["--report", str(here / _REPORT)]
+        if placement.slowest_path is not None:
+            files += ["--sdf", str(here / _DELAYS)]
         try:
             made = [folder / placement.placed, folder / _REPORT]
             tools.run(nextpnr, [*options, *files], cwd=build.path, log=log, on_first_run=on_first_run, makes=made)
         except ToolFailed as failure:
             shortage = too_full(board, log.read_text(encoding="utf-8", errors="replace")) if log.exists() else None
             raise shortage or failure from None
+        if placement.slowest_path is not None:
+            with (folder / _DELAYS).open(encoding="utf-8") as lines:
+                path = placement.slowest_path(lines)
+            (folder / _DELAYS).unlink()  # much larger than all other files
+            (folder / _PATH).write_text(json.dumps(asdict(path)), encoding="utf-8")
 
     inputs = {
         "netlist": synthesis.made.files[synthesis.netlist.name],
@@ -127,12 +137,15 @@ def route(
 
 
 def read_result(made: Made, board: Board, clock_mhz: float) -> RouteResult:
-    """Read the result of a routed design from its folder."""
+    """Read the result of a routed design from its folder.
+
+    Its slowest path is nextpnr's, or that of the family, which counts cells that nextpnr does not time.
+    """
     report = json.loads((made.folder / _REPORT).read_text(encoding="utf-8"))
     slowest = min(report["fmax"], key=lambda clock: report["fmax"][clock]["achieved"])
     path = _slowest_path(report, slowest)
     routing = sum(part["delay"] for part in path if part["type"] == "routing")
-    return RouteResult(
+    result = RouteResult(
         fmax_mhz=round(report["fmax"][slowest]["achieved"], 2),
         target_mhz=clock_mhz,
         utilisation={
@@ -144,6 +157,16 @@ def read_result(made: Made, board: Board, clock_mhz: float) -> RouteResult:
         made=made,
         logic_ns=round(sum(part["delay"] for part in path) - routing, 3),
         routing_ns=round(routing, 3),
+    )
+    if board.family.placement.slowest_path is None:
+        return result
+    own = SlowestPath(**json.loads((made.folder / _PATH).read_text(encoding="utf-8")))
+    return replace(
+        result,
+        fmax_mhz=round(min(own.mhz, result.fmax_mhz), 2),
+        critical_path=(own.first, own.last),
+        logic_ns=round(own.logic_ns, 3),
+        routing_ns=round(own.routing_ns, 3),
     )
 
 

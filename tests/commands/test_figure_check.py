@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,15 @@ def test_the_slowest_of_several_clocks_is_that_of_the_log(tmp_path: Path, monkey
     assert fastest.fmax_mhz == 88.76
     (said,) = different_figures(of_route(fastest), None, "", fastest.log_text)
     assert said == "the highest clock is stated as 88.76 MHz; in nextpnr's log `sck` reaches 70.55 MHz"
+
+
+def test_a_clock_may_be_slower_than_in_a_log_that_does_not_time_all_cells(tmp_path: Path) -> None:
+    found = routed(tmp_path)
+    slower, faster = (replace(found, fmax_mhz=found.fmax_mhz + more) for more in (-3, 3))
+    assert not list(different_figures(of_route(slower), None, "", found.log_text, log_times_all=False))
+    for wrong, times_all in ((slower, True), (faster, False)):
+        (said, *_) = different_figures(of_route(wrong), None, "", found.log_text, log_times_all=times_all)
+        assert f"stated as {wrong.fmax_mhz:g} MHz" in said
 
 
 def test_a_clock_that_is_missed_is_not_stated_to_be_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def foreseen(design: Design, board: Board, made: Cells) -> Cells:
 
 
 @pytest.mark.slow(minutes=1)
-@pytest.mark.parametrize("name", ["ulx3s_12f", "tang_nano_9k"])
+@pytest.mark.parametrize("name", ["ulx3s_12f", "tang_nano_9k", "tang_primer_25k"])
 def test_a_small_network_is_routed_with_its_link(name: str, tmp_path: Path) -> None:
     """On a board of each family, fast enough for its clock; the next test does the whole build on the third.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from importlib.util import find_spec
@@ -25,6 +25,23 @@ Dialect = Callable[[Mapping[str, str], float, str], str]
 
 
 @dataclass(frozen=True)
+class SlowestPath:
+    """The slowest path of a routed chip from register to register.
+
+    Attributes:
+        mhz: fastest clock that it allows.
+        first, last: names of the cells at its ends.
+        logic_ns, routing_ns: delay of its cells, and of its wires.
+    """
+
+    mhz: float
+    first: str
+    last: str
+    logic_ns: float
+    routing_ns: float
+
+
+@dataclass(frozen=True)
 class Placement:
     """Place and route by one nextpnr.
 
@@ -37,6 +54,8 @@ class Placement:
         files: options that name the files to read and write, with ``{netlist}``, ``{constraints}`` and ``{placed}``.
         placed: name of the file that nextpnr writes and the packer reads.
         sites: names for people of the sites in the tool's table of utilisation.
+        slowest_path: function from the lines of a file of delays, in SDF, to the slowest path; None where nextpnr times
+            all cells itself.
     """
 
     tool: str
@@ -47,6 +66,7 @@ class Placement:
     files: tuple[str, ...]
     placed: str
     sites: Mapping[str, str] = field(default_factory=dict)
+    slowest_path: Callable[[Iterable[str]], SlowestPath] | None = None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 from onnx_hw_boards.families.gowin.recipes import GOWIN
 from onnx_hw_boards.families.gw5a.cost import cost, cost_without_memory_in_tables
 from onnx_hw_boards.families.gw5a.mapping_sources import BLOCK_RAMS, WIDER_TABLES
+from onnx_hw_boards.families.gw5a.timing import slowest_path
 from onnx_hw_boards.families.shell_mapping import with_few_tables_around
 
 
@@ -58,6 +59,7 @@ ARORA_V = Family(
         options=("--router", "router2"),
         files=GOWIN.placement.files,
         placed=GOWIN.placement.placed,
+        slowest_path=slowest_path,
     ),
     # Pins for configuration by a processor serve the design: the clock and the link of boards are at some of them.
     packing=Packing("gowin_pack", ("-d", "{option}", "--cpu_as_gpio", "-o", "{bitstream}", "{placed}"), ".fs"),
