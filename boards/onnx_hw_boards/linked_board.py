@@ -27,6 +27,10 @@ FLASH_PADS = {"clk": "o", "cs": "o", "copi": "io", "cipo": "io", "wp": "io", "ho
 """Directions of the pins of a flash, seen from the chip; the last four are its data pins 0 to 3."""
 
 
+ALARM_LED = ("led", 0)
+"""Name and number of the LED that shows that the memory holds wrong weights."""
+
+
 @dataclass(frozen=True)
 class BoardPin:
     """A pin of a board's chip that a design uses.
@@ -87,14 +91,22 @@ class LinkedBoard(Board):
 
     @cached_property
     def memory_pads(self) -> dict[str, BoardPin]:
-        """The pins of the memory that weights may come from, by their names in ``FLASH_PADS``; the clock of the flash
-        is missing where only a primitive reaches it.
+        """The pins of the memory that weights may come from, by their names in ``FLASH_PADS``, and that of the alarm.
+
+        The clock of the flash is missing where only a primitive reaches it.
         """
         if self.memory is None:
             return {}
         platform, resource = self.platform(), self.memory.resource
         there = {part.name for part in platform.lookup(resource, 0).ios}
-        return {name: _pin_of(platform, resource, 0, name, way) for name, way in FLASH_PADS.items() if name in there}
+        alarm = {"alarm": _pin_of(platform, *ALARM_LED, "alarm", "o")} if self.has_alarm_led else {}
+        pads = {name: _pin_of(platform, resource, 0, name, way) for name, way in FLASH_PADS.items() if name in there}
+        return pads | alarm
+
+    @cached_property
+    def has_alarm_led(self) -> bool:
+        """Whether the board has an LED that shows that weights are wrong."""
+        return ALARM_LED in self.platform().resources
 
     def clock(self, mhz: float | Fraction) -> ClockSource:
         """Return the clock nearest to ``mhz``: the oscillator, or a clock that the chip's PLL makes of it.

@@ -25,10 +25,15 @@ _SHORTEST_ANSWER = 32  # bytes that no answer to a greeting is shorter than
 _WINDOW = 20  # bytes on their way may take up to 20 times the time of a greeting and its answer
 _LOOK = 0.005  # seconds between two looks at the port where nothing comes
 _NOT_READY = {
-    ChipStatus.WEIGHTS_DAMAGED: "its weights are damaged: load them again",
+    ChipStatus.WEIGHTS_DAMAGED: "its flash holds damaged weights, or those of another build: write them and load the "
+    "bitstream (onnx-hw program DIR --flash)",
     ChipStatus.WEIGHTS_MISSING: "its weights are not loaded",
 }
 """States of a chip that takes no frames, by their bit, the worst first."""
+
+
+def _not_ready(port: str, state: str) -> str:
+    return f"the chip at {port} must be ready for frames; {state}"
 
 
 class Chip:
@@ -132,6 +137,8 @@ class Chip:
         while session.progress == before:
             self._write(session.transmit(time.monotonic()))
             session.receive(self._read(_LOOK))
+            if session.damaged:
+                raise NotReady(_not_ready(self.port, _NOT_READY[ChipStatus.WEIGHTS_DAMAGED]))
             if session.unknown:
                 raise AnotherDesign(
                     f"the chip at {self.port} must take packets of type 0x{session.unknown[0]:02x}, and does not: "
@@ -224,7 +231,7 @@ class Chip:
             return greeting  # whatever it holds, it can be loaded
         for bit, state in _NOT_READY.items():
             if greeting.status & bit:
-                raise NotReady(f"the chip at {port} must be ready for frames; {state}")
+                raise NotReady(_not_ready(port, state))
         if not greeting.status & ChipStatus.READY:
             raise NotReady(f"the chip at {port} must be ready for frames; its status is 0x{greeting.status:04x}")
         return greeting

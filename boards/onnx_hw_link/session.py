@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from onnx_hw_link.greeting import PROTOCOL, Greeting
+from onnx_hw_link.greeting import PROTOCOL, ChipStatus, Greeting
 from onnx_hw_link.link import LOADED_DIGEST, MOST_PAYLOAD, TRAILER, FromChip, FromHost
 from onnx_hw_link.packets import from_wire, to_wire
 
@@ -85,6 +85,7 @@ class Session:
         faults: faults so far.
         results: results of frames, in order; the reader removes them.
         unknown: types of packets that the chip has said not to have.
+        damaged: whether the chip has said since that its weights are damaged: no more results will come.
     """
 
     greeting: Greeting
@@ -93,6 +94,7 @@ class Session:
     faults: Faults = field(default_factory=Faults)
     results: deque[FrameResult] = field(default_factory=deque)
     unknown: list[int] = field(default_factory=list)
+    damaged: bool = False
 
     def __post_init__(self) -> None:
         self._wire = bytearray()
@@ -234,6 +236,8 @@ class Session:
         kind, number, expected, credit = packet[:4]
         if kind == FromChip.UNKNOWN:
             self.unknown.append(number)
+        if kind == FromChip.HELLO:
+            self.damaged |= len(packet) > 5 and bool(packet[5] & ChipStatus.WEIGHTS_DAMAGED)
         if kind not in _ACKNOWLEDGING:
             return  # an answer to an earlier hello
         acknowledged = (expected - self._oldest) % 256

@@ -121,10 +121,10 @@ def tape_address(design: Design) -> int:
 
 
 def flash_pins() -> tuple[str, ...]:
-    """Return the ports of the reader of a flash, and that of its alarm."""
-    from onnx_hw_rtl.memory.qspi_flash import FLASH_PORTS
+    """Return the ports of the reader of a flash, and those of its alarm."""
+    from onnx_hw_rtl.memory.qspi_flash import ALARMS, FLASH_PORTS
 
-    return (*FLASH_PORTS, "bad")
+    return (*FLASH_PORTS, *ALARMS)
 
 
 def to_rtlil(top: Component, platform: object = None) -> str:
@@ -178,14 +178,19 @@ _ELEMENT = re.compile(r"\\\S+\[\d+\]\S*")
 """A name with a number in brackets; a bit of a wire is set apart by a space."""
 
 
-def to_linked_chip(design: Design, link: Link, board_link: BoardLink, clock_mhz: float) -> str:
+def to_linked_chip(
+    design: Design, link: Link, board_link: BoardLink, clock_mhz: float, *, tape: bytes | None = None
+) -> str:
     """Return the netlist of a whole chip behind a link, as it is simulated: without what differs between boards.
 
     A flash that the weights come from is in it, too.
+
+    Args:
+        tape: what the flash holds; None for the design's own tape.
     """
     from onnx_hw_rtl.shells.shell import Shell
 
-    network = _beside_flash(design, assemble(design)[0])
+    network = _beside_flash(design, assemble(design)[0], tape)
     return to_rtlil(Shell(board_link.shell(network, link, clock_mhz)))
 
 
@@ -244,12 +249,12 @@ def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Circui
     return circuit, names, component
 
 
-def _beside_flash(design: Design, assembly: Assembly) -> Component:
+def _beside_flash(design: Design, assembly: Assembly, tape: bytes | None = None) -> Component:
     """Return the circuit with a model of the flash that its weights come from, if they do."""
     if design.tape is None or design.flash is None:
         return assembly
     from onnx_hw_rtl.memory.flash_model import BesideFlash, FlashModel
 
-    image = [*design.tape.image(tape_contents(design))]
+    image = [*(design.tape.image(tape_contents(design)) if tape is None else tape)]
     model = FlashModel(PARTS[SIMULATED_FLASH], design.clock_mhz, base=tape_address(design), contents=image)
     return BesideFlash(assembly, model, "flash")

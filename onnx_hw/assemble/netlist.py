@@ -19,7 +19,7 @@ from onnx_hw.runtime.build_folder import digest
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.families.family import Family
-from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_boards.linked_board import ALARM_LED, LinkedBoard
 from onnx_hw_boards.pins import PadStream
 from onnx_hw_boards.verilog_board import ShellKind, VerilogBoard
 from onnx_hw_link.link import Link
@@ -222,6 +222,7 @@ def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
     setting = None
     if source.dividers is not None:
         setting = PllSetting(float(board.oscillator_mhz), source.dividers, source.at_pad)
+    reads_flash = board.memory is not None and hasattr(circuit, "flash_sck")
     top = BoardTop(
         circuit,
         Target(board.family.primitives()),
@@ -229,7 +230,8 @@ def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
         ports=board.link.ports,
         setting=setting,
         reset_cycles=source.reset_cycles,
-        flash=(board.memory.resource, 0) if board.memory and hasattr(circuit, "flash_sck") else None,
+        flash=(board.memory.resource, 0) if board.memory and reads_flash else None,
+        alarm=ALARM_LED if reads_flash and board.has_alarm_led else None,
     )
     files = board.platform().prepare(top, "top", emit_src=False).files
     constraints = files["top" + PurePath(board.family.placement.constraints).suffix]

@@ -16,6 +16,7 @@ import numpy as np
 from onnx_hw.assemble.elaborate import to_linked_chip
 from onnx_hw.assemble.host_model_file import host_model, kind_of
 from onnx_hw.assemble.netlist import Netlist, bit_rate_of, netlist_of
+from onnx_hw.assemble.tape_file import held_tape
 from onnx_hw.commands.reference_host import HostByReference
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, user_error
@@ -58,7 +59,8 @@ def simulated_board(
         running.fact = "compiling"
         made = (netlist or netlist_of(design)).link
         assert made is not None, "the model has a link"
-        rtlil = to_linked_chip(design, replace(model.link, digest=made.digest, load=made.load), link, clock_mhz)
+        facts = replace(model.link, digest=made.digest, load=made.load)
+        rtlil = to_linked_chip(design, facts, link, clock_mhz, tape=held_tape(folder.path, design))
         with link.simulated_port(rtlil, clock_mhz, folder.path / "simulation") as port:
             running.fact = f"the whole chip, bit by bit, at {port.path}"
             yield port.path
@@ -132,7 +134,9 @@ def _read_cells(design: Design, folder: BuildFolder, netlist: Netlist | None) ->
     chip = netlist or netlist_of(design)
     library = chip.family.cell_library()
     try:
-        return pin_level.load_board(design, chip, flatten(read_netlist(place / NETLIST), wires=library.wires), library)
+        flat = flatten(read_netlist(place / NETLIST), wires=library.wires)
+        loaded = pin_level.load_board(design, chip, flat, library)
+        return replace(loaded, tape=held_tape(folder.path, design))
     except UnmodelledCell as why:
         hint = "--engine compiled simulates the circuit instead"
         raise user_error("engine", f"every cell must have a model here; {why}", where=GATES, hint=hint) from None

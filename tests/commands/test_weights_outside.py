@@ -115,6 +115,19 @@ def test_the_whole_chip_computes_as_golden(built: onnx_hw.Build) -> None:
     np.testing.assert_array_equal(result["y"], golden.run(network, {"x": SAMPLES})["y"])
 
 
+@pytest.mark.slow
+def test_a_damaged_tape_is_told_in_a_sentence(built: onnx_hw.Build) -> None:
+    """What the simulated flash holds is the file: with one bit flipped no result comes."""
+    file = built.folder / "weights.tape"
+    tape = file.read_bytes()
+    try:
+        file.write_bytes(tape[:99] + bytes([tape[99] ^ 16]) + tape[100:])
+        with pytest.raises(UserError, match="its flash holds damaged weights, or those of another build: write them"):
+            onnx_hw.infer(built.folder, SAMPLES, port="sim")
+    finally:
+        file.write_bytes(tape)
+
+
 def test_a_board_without_a_known_flash_is_refused() -> None:
     with pytest.raises(UserError, match="`icebreaker` has none that onnx-hw knows"):
         onnx_hw.build(perceptron_model(), board="icebreaker", calibration=SAMPLES, memory="flash", witness=False)

@@ -126,6 +126,22 @@ def test_each_failure_is_a_sentence() -> None:
     assert "the wire is gone" in opened(None)
 
 
+def test_damaged_weights_end_a_frame_that_is_under_way() -> None:
+    """The chip says so unasked, after it was ready."""
+    session, answers, now = SessionInC(SMALL), [SMALL.greeting, replace(SMALL.greeting, status=4)], [0.0]
+
+    def clock() -> float:
+        now[0] += 1
+        return now[0]
+
+    io = Io.of(lambda to: greeting(answers.pop(0).to_bytes()) if answers else b"", clock)
+    assert session.c.open_wire(session.handle, ctypes.byref(io), 5, 300) == 0
+    out = ctypes.create_string_buffer(SMALL.output_bytes)
+    status = session.c.run_frame(session.handle, ctypes.byref(io), bytes(SMALL.input_bytes), out, 300)
+    told: bytes = session.c.told(status)
+    assert "weights are missing or damaged" in told.decode() and now[0] < 100
+
+
 def test_it_is_also_cpp(tmp_path: Path) -> None:
     """Which sketches for microcontrollers are."""
     (tmp_path / "sketch.cpp").write_text('#include "onnx_hw_link.h"\nint main() { return 0; }\n')

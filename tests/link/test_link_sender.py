@@ -7,6 +7,7 @@ from typing import Any
 
 from amaranth.sim import Simulator
 
+from onnx_hw_link.greeting import ChipStatus, Greeting
 from onnx_hw_link.link import FromChip, Link, LinkPort
 from onnx_hw_link.packets import without_crc
 from onnx_hw_rtl.link.sender import LinkSender
@@ -108,3 +109,35 @@ def test_nothing_is_said_unasked_but_that_half_of_the_credit_came_or_went() -> N
     simulator.add_testbench(bench)
     simulator.run()
     assert packets == [1, 0, 0, 1, 0, 0, 1, 0]
+
+
+def greetings_of(hello: int, damage: int) -> list[int]:
+    """Return the statuses of the greetings that are sent, where a host comes and weights are damaged in some cycles."""
+    sender, found = LinkSender(LINK, checked=True), [bytearray()]
+
+    async def bench(context) -> None:  # type: ignore[no-untyped-def]
+        context.set(sender.o.ready, 1)
+        for cycle in range(1200):
+            context.set(sender.hello, cycle == hello)
+            context.set(sender.damaged, cycle >= damage)
+            if context.get(sender.o.valid):
+                found[-1].append(context.get(sender.o.payload))
+                if context.get(sender.o_last):
+                    found.append(bytearray())
+            await context.tick()
+
+    simulator = Simulator(sender)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    packets = [without_crc(bytes(packet)) or b"" for packet in found[:-1]]
+    assert all(packet[0] == FromChip.HELLO for packet in packets)
+    return [Greeting.from_bytes(packet[4:]).status for packet in packets]
+
+
+def test_damaged_weights_are_said_in_every_greeting_and_once_unasked() -> None:
+    ready, damaged = ChipStatus.READY, ChipStatus.WEIGHTS_DAMAGED
+    assert greetings_of(hello=3, damage=5000) == [ready]
+    assert greetings_of(hello=3, damage=600) == [ready, damaged]
+    assert set(greetings_of(hello=100, damage=3)) == {damaged}
+    assert greetings_of(hello=5000, damage=3) == [], "nothing before a host has come"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from onnx_hw_link.greeting import Greeting
+from onnx_hw_link.greeting import ChipStatus, Greeting
 from onnx_hw_link.link import TRAILER, FromChip, FromHost
 from onnx_hw_link.packets import mirrored_cobs, uncobs, with_crc, without_crc
 from onnx_hw_link.session import Session
@@ -101,3 +102,14 @@ def test_data_carries_what_has_come() -> None:
     host.hears(FromChip.STATUS, 10)
     host.hears(FromChip.RESULT, 10, 3)
     assert host.sends() == [(FromHost.ACK, 0)]
+
+
+def test_damaged_weights_are_heard_of_in_the_middle_of_a_session() -> None:
+    """The greeting comes again, unasked; one that says nothing new changes nothing."""
+    session = Session(GREETING, 0)
+    session.offer(bytes(FRAME))
+    for status, damaged in ((ChipStatus.READY, False), (ChipStatus.WEIGHTS_DAMAGED, True)):
+        packet = bytes((FromChip.HELLO, 0, 0, 0)) + replace(GREETING, status=status).to_bytes()
+        session.receive(mirrored_cobs(with_crc(packet)) + b"\0")
+        assert session.damaged is damaged
+    assert session.unanswered == 1 and not session.results

@@ -209,6 +209,7 @@ static void onnx_hw_link_take(onnx_hw_link *l, const uint8_t *packet, size_t siz
     uint8_t kind = packet[0], acknowledged, step;
     uint32_t unit = l->input_buffer / 128u, freed;
     if (kind == 0x81) {
+        if (l->greeted && size > 5 && packet[5] & 4) l->refused = ONNX_HW_LINK_NOT_READY; /* its weights are damaged */
         onnx_hw_link_take_greeting(l, packet, size);
         return;
     }
@@ -387,6 +388,7 @@ static onnx_hw_link_status onnx_hw_link_wait(onnx_hw_link *l, const onnx_hw_link
         size_t came = io->move(io->wire, to, onnx_hw_link_transmit(l, now, to), from, sizeof from);
         if (came == ONNX_HW_LINK_FAILED) return ONNX_HW_LINK_PORT;
         onnx_hw_link_receive(l, from, came);
+        if (l->refused) return l->refused;
         if (l->progress != before) {
             before = l->progress;
             since = now;

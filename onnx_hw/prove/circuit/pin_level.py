@@ -50,6 +50,7 @@ class BoardNetlist:
         cells: its cells with their models; None where a pin or the clock is wrong.
         flat: the netlist, whose inputs are those of the board's file.
         differences: what is wrong with pins and clock, in sentences.
+        tape: what its flash holds; None for the tape of the design.
     """
 
     design: Design
@@ -58,6 +59,7 @@ class BoardNetlist:
     flat: FlatNetlist
     cells: ModelledCells | None
     differences: tuple[str, ...]
+    tape: bytes | None = None
 
     @property
     def board(self) -> LinkedBoard:
@@ -72,7 +74,7 @@ class BoardNetlist:
 
     @property
     def flash(self) -> FlashChip | None:
-        """The flash of the board with the tape of the build; None where no weights come from one."""
+        """The flash of the board with its tape; None where no weights come from one."""
         from onnx_hw_sim.gates.pin_simulator import FlashChip, FlashTimes
 
         memory, cells = self.board.memory, self.cells
@@ -95,7 +97,7 @@ class BoardNetlist:
                 invalid=max(1, self.cycles(part.valid_ns + memory.pads_ns)) - 1,
                 dummy_clocks=part.dummy_clocks,
             ),
-            tape_image(self.design),
+            tape_image(self.design) if self.tape is None else self.tape,
         )
 
     def cycles(self, nanoseconds: float) -> int:
@@ -105,6 +107,10 @@ class BoardNetlist:
     def net(self, name: str) -> int:
         """Return the net of one of the board's pins."""
         return self.flat.ports[self.board.pads[name].port][0]
+
+    def memory_net(self, name: str) -> int:
+        """Return the net of one of the pins of its memory."""
+        return self.flat.ports[self.board.memory_pads[name].port][0]
 
 
 def pads_of(design: Design) -> dict[str, BoardPin]:

@@ -28,10 +28,11 @@ class LinkSender(Component):
         loads, loading, index, digest: with ``Link.load`` only. In: with ``taken``, the packet was a ``LOAD`` or a
             ``COMMIT``; contents are being loaded. Out: number of bytes of the payload behind the one that is sent next.
             In: a byte of the digest of what is loaded, one cycle later, the last one at index 0.
+        damaged: with ``checked`` only. In: the chip takes no frames, since its weights are damaged.
     """
 
-    def __init__(self, link: Link) -> None:
-        self.link = link
+    def __init__(self, link: Link, *, checked: bool = False) -> None:
+        self.link, self.checked = link, checked
         super().__init__(
             {
                 "i": In(stream.Signature(8)),
@@ -40,6 +41,7 @@ class LinkSender(Component):
                 "o": Out(stream.Signature(8)),
                 "o_last": Out(1),
                 **({"loads": In(1), "loading": In(1), "index": Out(4), "digest": In(8)} if link.load else {}),
+                **({"damaged": In(1)} if checked else {}),
             }
         )
 
@@ -63,6 +65,8 @@ class LinkSender(Component):
         loaded = Signal(name="loaded_due") if link.load else Const(0)
         if link.load:
             payload = self._of_loads(m, is_hello, index, payload)
+        if self.checked:
+            payload = self._with_alarm(m, is_hello, index, payload)
         other = Signal(8)  # the type that is unknown
         # the bit of the credit that changes with every quarter of the buffer that is read, as sent last
         told = Signal()
@@ -142,7 +146,21 @@ class LinkSender(Component):
             m.d.sync += answer.eq(1)
         with m.If(self.hello):
             m.d.sync += [hello.eq(1), status.eq(0), missing.eq(0), answer.eq(0), unknown.eq(0), told.eq(0)]
+        if self.checked:  # the greeting once more, since its status is another one
+            alarm = Signal()  # a host has come that does not know
+            with m.If(self.hello):
+                m.d.sync += alarm.eq(1)
+            with m.Elif(alarm & self.damaged):
+                m.d.sync += [alarm.eq(0), hello.eq(1)]
         return m
+
+    def _with_alarm(self, m: Module, is_hello: Value, index: Signal, payload: Value) -> Value:
+        """Return a byte of the payload, with the status of damaged weights in the greeting."""
+        shown = Signal(8, name="payload_with_alarm")
+        m.d.comb += shown.eq(payload)
+        with m.If(is_hello & (index == len(self.link.stored_greeting) - 2) & self.damaged):
+            m.d.comb += shown.eq(ChipStatus.WEIGHTS_DAMAGED)
+        return shown
 
     def _of_loads(self, m: Module, is_hello: Value, index: Signal, payload: Value) -> Value:
         """Return a byte of the payload, with the status and the digest of what is loaded in the greeting."""

@@ -15,6 +15,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.flash_parts import FlashFault, FlashPart
 from onnx_hw_link.flash_tape import READ_COMMAND, WAKE_COMMAND
+from onnx_hw_rtl.memory.qspi_flash import FLASH_PORTS
 
 
 class FlashModel(Component):
@@ -153,7 +154,7 @@ class FlashModel(Component):
 
 
 class BesideFlash(Component):
-    """Circuit with a flash beside it: the ports of the circuit, without those of its reader.
+    """Circuit with a flash beside it: the ports of the circuit, without those that lead to the flash.
 
     Args:
         circuit: the circuit; it has the ports of ``onnx_hw_rtl.memory.qspi_flash.FLASH_PORTS``.
@@ -165,14 +166,15 @@ class BesideFlash(Component):
     def __init__(self, circuit: Component, model: FlashModel, prefix: str) -> None:
         self.circuit, self.model, self.prefix = circuit, model, prefix
         members = circuit.signature.members
-        kept = {name: members[name] for name in members if not name.startswith(f"{prefix}_")}
+        self._inside = {f"{prefix}_{name}" for name in FLASH_PORTS}
+        kept = {name: members[name] for name in members if name not in self._inside}
         super().__init__({**kept, "memory_fault": Out(FlashFault)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.circuit, m.submodules.model = self.circuit, self.model
         for name, member in self.circuit.signature.members.items():
-            if not name.startswith(f"{self.prefix}_"):
+            if name not in self._inside:
                 inner, outer = getattr(self.circuit, name), getattr(self, name)
                 m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
 

@@ -38,6 +38,9 @@ from onnx_hw_rtl.streams.stream import beat
 FLASH_PORTS = {"sck": Out(1), "cs_n": Out(1, init=1), "dq_o": Out(4), "dq_oe": Out(4), "dq_i": In(4)}
 """Ports of a reader on the side of the flash: clock, select, and four data pins with an output enable each."""
 
+ALARMS = ("bad", "begins")
+"""Ports of a reader by which it says whether the tape is right."""
+
 CRC_POLYNOMIAL = 0x04C11DB7
 
 BITS_AT_ONCE = 2
@@ -60,6 +63,7 @@ class QspiFlashReader(Core):
     Ports:
         o: the bytes of the tape.
         bad: the digest or a CRC was wrong.
+        begins: strobe of a read command; another one after the first only where all passes before were good.
         sck, cs_n, dq_o, dq_oe, dq_i: the pins of the flash.
     """
 
@@ -72,7 +76,9 @@ class QspiFlashReader(Core):
         if not 0 <= address < 1 << 8 * ADDRESS_BYTES:
             raise ValueError(f"an address must have {8 * ADDRESS_BYTES} bits, not {address:#x}")
         self.timing, self.address, self.digest, self.tape_bytes = timing, address, digest, tape_bytes
-        super().__init__({}, {"o": (beat(1, 8, False), depth)}, ("flash",), {**FLASH_PORTS, "bad": Out(1)})
+        super().__init__(
+            {}, {"o": (beat(1, 8, False), depth)}, ("flash",), {**FLASH_PORTS, **{name: Out(1) for name in ALARMS}}
+        )
 
     def elaborate(self, platform: object) -> Module:
         m, timing = self.begin(), self.timing
@@ -120,6 +126,7 @@ class QspiFlashReader(Core):
         with m.If(engine.works & low):
             m.d.sync += [self.sck.eq(0), self.cs_n.eq(resting), self.dq_o.eq(out[:4])]
             m.d.sync += self.dq_oe.eq(Cat(out[4], out[5], out[4], out[4]))
+        m.d.sync += self.begins.eq(engine.works & low & ~resting & self.cs_n)
         with m.If(engine.works & high):
             m.d.sync += self.sck.eq(~resting)
         with m.If(engine.prepares):

@@ -28,6 +28,7 @@ class BoardTop(Elaboratable):
         setting: setting of the PLL between the platform's clock and ``sync``; None without a PLL.
         reset_cycles: least number of cycles in reset.
         flash: name and number of the resource of a flash that the circuit reads; None where it reads none.
+        alarm: those of an LED that shows that the flash holds wrong weights; None without one.
     """
 
     def __init__(
@@ -40,9 +41,10 @@ class BoardTop(Elaboratable):
         setting: PllSetting | None,
         reset_cycles: int,
         flash: tuple[str, int] | None = None,
+        alarm: tuple[str, int] | None = None,
     ) -> None:
         self.circuit, self.target, self.link, self.ports = circuit, target, link, ports
-        self.setting, self.reset_cycles, self.flash = setting, reset_cycles, flash
+        self.setting, self.reset_cycles, self.flash, self.alarm = setting, reset_cycles, flash, alarm
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -66,6 +68,9 @@ class BoardTop(Elaboratable):
             m.d.comb += port.eq(buffer.i) if direction == "i" else buffer.o.eq(port)
         if self.flash is not None:
             self._connect_flash(m, platform.request(*self.flash, dir="-"))
+            if self.alarm is not None:
+                m.submodules.alarm = led = io.Buffer("o", platform.request(*self.alarm, dir="-"))
+                m.d.comb += led.o.eq(self.circuit.weights_bad)
         return m
 
     def _connect_flash(self, m: Module, pads: Any) -> None:

@@ -11,6 +11,7 @@ from onnx_hw_link.link import Link
 from onnx_hw_rtl.link.endpoint import LinkEnd
 from onnx_hw_rtl.link.uart import UartReceiver, UartTransmitter
 from onnx_hw_rtl.shells.wrap_network import (
+    checks_weights,
     connect_flash,
     connect_load_bus,
     connect_streams,
@@ -33,6 +34,7 @@ class UartShell(Component):
     Ports:
         rx, tx: the line, seen from the chip.
         those of the network that lead to a flash.
+        weights_bad: the weights in that flash are not those of the network; only where there are some.
     """
 
     MORE_PORTS: ClassVar[dict[str, Member]] = {}
@@ -43,7 +45,7 @@ class UartShell(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        end = LinkEnd(self.link)
+        end = LinkEnd(self.link, checked=checks_weights(self.network))
         insert_network(m, self.network, end.restart)
         m.submodules.end = end
         m.submodules.receiver, m.submodules.transmitter = receiver, transmitter = (
@@ -60,7 +62,7 @@ class UartShell(Component):
         connect_streams(m, (*self.link.inputs, *self.link.outputs), end, self.network)
         if self.link.load:
             connect_load_bus(m, end, self.network)
-        connect_flash(m, self, self.network)
+        connect_flash(m, self, self.network, end)
         return m
 
 

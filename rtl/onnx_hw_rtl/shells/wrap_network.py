@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Value
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Value
 from amaranth.lib.wiring import Component, Out
 
 from onnx_hw_link.link import LinkPort
 
-__all__ = ["connect_flash", "connect_load_bus", "connect_streams", "flash_ports", "insert_network"]
+__all__ = ["checks_weights", "connect_flash", "connect_load_bus", "connect_streams", "flash_ports", "insert_network"]
 
 
 def insert_network(m: Module, network: Component, restart: Value) -> None:
@@ -32,18 +32,33 @@ def connect_streams(m: Module, ports: Sequence[LinkPort], here: Component, there
 FLASH_PREFIX = "flash_"
 """First part of the names of the ports by which a network reaches a flash."""
 
+_ALARMS = ("flash_bad", "flash_begins")
+"""Ports by which the reader of a flash says whether the weights are right."""
+
+
+def checks_weights(network: Component) -> bool:
+    """Return whether a network checks weights that it reads while it computes."""
+    return _ALARMS[0] in network.signature.members
+
 
 def flash_ports(network: Component) -> dict[str, Any]:
-    """Return the ports of a network that lead to a flash, which a shell has, too."""
+    """Return the ports that a shell has for a network: those that lead to a flash, and ``weights_bad``, an alarm."""
     members = network.signature.members
-    return {name: members[name] for name in members if name.startswith(FLASH_PREFIX)}
+    ports = {name: members[name] for name in members if name.startswith(FLASH_PREFIX) and name not in _ALARMS}
+    return {**ports, **({"weights_bad": Out(1)} if checks_weights(network) else {})}
 
 
-def connect_flash(m: Module, shell: Component, network: Component) -> None:
-    """Connect those of the shell to those of the network."""
+def connect_flash(m: Module, shell: Any, network: Component, end: Any) -> None:
+    """Connect those of the shell to those of the network, and the alarms of the reader to the end of the link."""
     for name, member in flash_ports(network).items():
-        outside, inside = getattr(shell, name), getattr(network, name)
-        m.d.comb += outside.eq(inside) if member.flow == Out else inside.eq(outside)
+        if name in network.signature.members:
+            outside, inside = getattr(shell, name), getattr(network, name)
+            m.d.comb += outside.eq(inside) if member.flow == Out else inside.eq(outside)
+    if checks_weights(network):
+        m.d.comb += [
+            Cat(end.pass_bad, end.pass_begins).eq(Cat(*(getattr(network, name) for name in _ALARMS))),
+            shell.weights_bad.eq(end.damaged),
+        ]
 
 
 def connect_load_bus(m: Module, end: Component, network: Component) -> None:
