@@ -1,30 +1,26 @@
-"""Programming of a board: the command for it, and explanations of its failures."""
+"""Programming of a board: the commands for it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shlex
-import shutil
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import onnx_hw_boards
 from onnx_hw.assemble.board_file import read_board
-from onnx_hw.messages.errors import ExitCode, UserError, user_error
+from onnx_hw.commands.call_loader import call_loader
+from onnx_hw.commands.program_tape import TapeProgramming, put_tape
+from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.near_paths import hint_for_build_folder
 from onnx_hw.messages.regular_file import require_regular_file
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.loader import Loader
 from onnx_hw_boards.verilog_board import VerilogBoard
-from onnx_hw_tools.process import Command, ToolFailed, execute
-
-LOG = "program.log"
-TIMEOUT = 600.0  # seconds; a flash is written in one or two minutes
 
 
 @dataclass(frozen=True)
@@ -36,12 +32,21 @@ class Programming:
         command: program and arguments.
         folder: folder of the build, where the program's output goes.
         loader: program.
+        tape: weights that go to the flash, too; None without any, or where the flash is not written.
+        needs_tape: whether the flash must hold weights already.
     """
 
     board: str
     command: tuple[str, ...]
     folder: Path
     loader: Loader
+    tape: TapeProgramming | None = None
+    needs_tape: bool = False
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All commands, one after the other."""
+        return (*(self.tape.lines if self.tape else ()), shlex.join(self.command))
 
     def __repr__(self) -> str:
         return shlex.join(self.command)
@@ -75,7 +80,28 @@ def programming(folder: Path, *, flash: bool = False, board: str | None = None) 
             folder,
             shlex.join(["onnx-hw", "program", str(folder), *([] if board is None else ["--board", board]), "--flash"]),
         )
-    return Programming(target.name, (loader.program, *arguments, str(folder / bitstream)), folder, loader)
+    command = (loader.program, *arguments, str(folder / bitstream))
+    named = report.get("files", {}).get("tape")
+    if named is None:
+        return Programming(target.name, command, folder, loader)
+    tape = _tape(folder / named, report.get("tape_sha256"), target, loader)
+    return Programming(target.name, command, folder, loader, tape if flash else None, needs_tape=not flash)
+
+
+def _tape(file: Path, wanted: str | None, board: Board, loader: Loader) -> TapeProgramming:
+    """Return how weights get into the flash of a board; raise ``UserError`` where they are not those of the build."""
+    if not file.is_file() or (wanted and _sha256(file) != wanted):
+        message = f"the weights outside the chip must be those of the build; {file.name} has changed since, or is gone"
+        raise _refused("other-tape", message, file.parent, "build it again")
+    if board.memory is None or loader.raw is None:
+        message = f"`{board.name}` must have a flash for weights, and a program that writes it; onnx-hw knows none"
+        raise _refused("other-tape", message, file.parent, "build it for `ulx3s`")
+    if file.stat().st_size > board.memory.room():
+        message = f"the weights must fit in the {board.memory.room():,} bytes of flash behind the bitstream"
+        raise _refused(
+            "other-tape", f"{message}; {file.name} has {file.stat().st_size:,}", file.parent, "build it again"
+        )
+    return TapeProgramming(file, board.memory.offset, loader)
 
 
 def _sha256(file: Path) -> str:
@@ -83,69 +109,21 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def run(wanted: Programming) -> None:
-    """Call the program.
+def run(wanted: Programming, note: Callable[[str], None] = lambda line: None) -> None:
+    """Call the program, for the weights outside the chip first.
+
+    Args:
+        note: called with each command, and with what it leads to.
 
     Raises:
-        UserError: it is not there, lacks a library, or may not use the USB.
+        UserError: it is not there, lacks a library, or may not use the USB; the flash holds something else than was
+            written.
         ToolFailed: it failed in another way.
     """
-    name, *arguments = wanted.command
-    command = (*_found(wanted.loader), *arguments)
-    log = wanted.folder / LOG
-    try:
-        execute([Command(name, command, Path.cwd(), log)], timeout=TIMEOUT)
-    except ToolFailed as failure:
-        raise _explained(failure, name) or failure from None
-
-
-def _found(loader: Loader) -> tuple[str, ...]:
-    """Find the program, by an environment variable, on ``PATH``, or next to Python, where wheels put it."""
-    name, variable = loader.program, loader.program.upper()
-    if named := shlex.split(os.environ.get(variable, "")):
-        return tuple(named)
-    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
-    if found is None:
-        raise user_error(
-            "loader-missing",
-            f"the program {name} must be installed",
-            where=f"${variable}, PATH",
-            hint=f"get it with {loader.get}",
-            stage="tools",
-            exit_code=ExitCode.TOOL_FAILED,
-        )
-    return (found,)
-
-
-_RIGHTS = "the USB device must be open to you: give yourself the rights by a udev rule, or be in the group `plugdev`"
-_ABSENT = "the board must be plugged in, and no other program may use it"
-
-EXPLAINED = {
-    "libusb-1.0.so": "the system's library libusb-1.0 must be there: apt install libusb-1.0-0, or brew install libusb",
-    "LIBUSB_ERROR_ACCESS": _RIGHTS,
-    "insufficient permissions": _RIGHTS,
-    "Permission denied": _RIGHTS,
-    "usb_open() failed": _RIGHTS,
-    "device not found": _ABSENT,
-    "Can't find iCE FTDI USB device": _ABSENT,
-    "unable to open ftdi device": _ABSENT,
-}
-"""Meanings of what a loader prints; the first text that occurs counts."""
-
-
-def _explained(failure: ToolFailed, name: str) -> UserError | None:
-    text = failure.log.read_text(encoding="utf-8", errors="replace")
-    for printed, meaning in EXPLAINED.items():
-        if printed in text:
-            return user_error(
-                "loader-failed",
-                meaning,
-                where=str(failure.log),
-                hint=f"then call `onnx-hw program` again; {name} failed ({failure.reason})",
-                stage="tools",
-                exit_code=ExitCode.TOOL_FAILED,
-            )
-    return None
+    if wanted.tape is not None:
+        put_tape(wanted.tape, note)
+    note(shlex.join(wanted.command))
+    call_loader(wanted.loader, wanted.command[1:], wanted.folder)
 
 
 def _loader_of(board: Board) -> Loader:

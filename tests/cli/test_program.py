@@ -210,3 +210,116 @@ def test_a_bitstream_of_another_build_is_refused() -> None:
     assert (
         refused.exit_code == 1 and "error[other-bitstream]: the bitstream must be that of the build" in refused.stderr
     )
+
+
+FLASH = """#!{python}
+import sys
+from pathlib import Path
+flash, arguments = Path("flash"), sys.argv[1:]
+held = bytearray(flash.read_bytes()) if flash.exists() else bytearray(0x500000)
+with open("called", "a") as log:
+    log.write(" ".join(arguments) + "\\n")
+def after(option):
+    return int(arguments[arguments.index(option) + 1], 0)
+if "--dump-flash" in arguments:
+    if {unreadable}:
+        sys.exit(1)
+    Path(arguments[-1]).write_bytes(held[after("-o"):][:after("--file-size")])
+elif "-o" in arguments:
+    data = bytearray(Path(arguments[-1]).read_bytes())
+    data[0] ^= {worn}
+    held[after("-o"):after("-o") + len(data)] = data
+    flash.write_bytes(held)
+"""
+
+
+def flash_loader(*, worn: int = 0, unreadable: bool = False) -> None:
+    """A loader with a flash that outlives it."""
+    program = Path("openFPGALoader")
+    program.write_text(FLASH.format(python=sys.executable, worn=worn, unreadable=unreadable))
+    program.chmod(0o755)
+
+
+def built_with_tape(tape: bytes = bytes(range(60))) -> Path:
+    folder = built("ulx3s")
+    report = json.loads((folder / "report.json").read_text())
+    report["files"]["tape"], report["tape_sha256"] = "weights.tape", hashlib.sha256(tape).hexdigest()
+    (folder / "report.json").write_text(json.dumps(report))
+    (folder / "weights.tape").write_bytes(tape)
+    return folder
+
+
+DUMP = "-b ulx3s --dump-flash -o 0x400000 --file-size"
+TAPE_COMMANDS = [
+    f"{DUMP} 16 out/tape.read",
+    "-b ulx3s --enable-quad",
+    "-b ulx3s -f --file-type raw -o 0x400000 out/weights.tape",
+    f"{DUMP} 60 out/tape.read",
+    "-b ulx3s -f out/digits.bit",
+]
+
+
+def test_a_tape_is_written_and_read_back_and_then_the_bitstream() -> None:
+    flash_loader()
+    folder = built_with_tape()
+    planned = call("program", folder, "--flash", "--dry-run")
+    assert planned.stdout.splitlines() == [f"openFPGALoader {command}" for command in TAPE_COMMANDS]
+    done = call("program", folder, "--flash")
+    assert done.exit_code == 0, done.stderr
+    assert Path("called").read_text().splitlines() == TAPE_COMMANDS
+    assert Path("flash").read_bytes()[0x400000:][:60] == bytes(range(60))
+    assert "weights.tape is written, and read back\n" in done.stderr and not (folder / "tape.read").exists()
+
+
+def test_a_tape_that_is_there_is_not_written_again() -> None:
+    flash_loader()
+    folder = built_with_tape()
+    call("program", folder, "--flash")
+    Path("called").unlink()
+    done = call("program", folder, "--flash")
+    assert "the flash holds weights.tape already" in done.stderr
+    assert Path("called").read_text().splitlines() == [TAPE_COMMANDS[0], TAPE_COMMANDS[3], TAPE_COMMANDS[4]]
+    held = bytearray(Path("flash").read_bytes())
+    held[0x400000 + 40] ^= 1  # the digest is right, and the weights are not
+    Path("flash").write_bytes(held)
+    assert "weights.tape is written, and read back" in call("program", folder, "--flash").stderr
+
+
+def test_a_flash_that_holds_something_else_is_told() -> None:
+    flash_loader(worn=1)
+    done = call("program", built_with_tape(), "--flash")
+    assert done.exit_code == 4
+    assert (
+        "error[flash-differs]: the flash must hold what was written; at 0x400000 it holds something else" in done.stderr
+    )
+    assert TAPE_COMMANDS[4] not in Path("called").read_text()
+
+
+def test_a_flash_that_cannot_be_read_is_written_all_the_same() -> None:
+    flash_loader(unreadable=True)
+    done = call("program", built_with_tape(), "--flash")
+    assert done.exit_code == 0, done.stderr
+    assert "could not be read back; the chip itself checks it" in done.stderr
+    assert Path("called").read_text().splitlines() == TAPE_COMMANDS
+
+
+def test_the_flash_is_never_written_without_being_asked() -> None:
+    flash_loader()
+    done = call("program", built_with_tape())
+    assert Path("called").read_text() == "-b ulx3s -m out/digits.bit\n"
+    assert done.stderr.endswith(
+        "if they are not there yet: onnx-hw program out --flash\n`ulx3s` is programmed until it loses power\n"
+    )
+
+
+def test_tapes_that_cannot_be_written_are_refused() -> None:
+    flash_loader()
+    folder = built_with_tape()
+    (folder / "weights.tape").write_bytes(b"others")
+    assert (
+        "error[other-tape]: the weights outside the chip must be those of the build" in call("program", folder).stderr
+    )
+    folder = built_with_tape(bytes((12 << 20) + 1))
+    refused = call("program", folder, "--flash")
+    assert refused.exit_code == 1 and "must fit in the 12,582,912 bytes of flash" in refused.stderr
+    assert not Path("called").exists()
