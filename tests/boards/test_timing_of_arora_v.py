@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.implement import route
-from onnx_hw.runtime.build_folder import Made
+from onnx_hw.implement.synthesize import SynthesisResult
+from onnx_hw.runtime.build_folder import BuildFolder, Made
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.families.family import SlowestPath
 from onnx_hw_boards.families.gw5a.timing import slowest_path
+from onnx_hw_tools.tools import Tool
 
 FLIP_FLOP = (
     "(IOPATH CLK Q (200:210:231) (200:210:230))",
@@ -99,3 +103,21 @@ def test_the_clock_of_a_routed_chip_is_the_lower_of_both(own: float, stated: flo
     result = route.read_result(Made(tmp_path, "", False, {}), find_board("tang_primer_25k"), 100.0)
     assert result.fmax_mhz == stated and result.timing_met == (stated > 100)
     assert (result.critical_path, result.logic_ns, result.routing_ns) == (("a", "m"), 4.0, 7.0)
+
+
+@pytest.mark.parametrize(("board", "analysed"), [("tang_primer_25k", True), ("ecp5", False)])
+def test_a_design_is_routed_anew_for_another_analysis(board: str, analysed: bool, tmp_path: Path) -> None:
+    """The delays of hidden cells are part of what a stored result depends on."""
+    seen: list[dict[str, object]] = []
+
+    class Folder(BuildFolder):
+        def stage(self, name: str, inputs: Any, make: object) -> Made:
+            seen.append(inputs)
+            raise KeyboardInterrupt
+
+    made = Made(tmp_path, "", False, {"netlist.json": "digest"})
+    synthesis = SynthesisResult(tmp_path / "netlist.json", Cells(), {}, "abc9", made)
+    nextpnr = Tool("nextpnr-ecp5", ("echo", "0.8"), "PATH")
+    with pytest.raises(KeyboardInterrupt):
+        route.route(Folder(tmp_path), synthesis, find_board(board), "", 50.0, nextpnr=nextpnr)
+    assert ("MULTALU27X18" in str(seen[0].get("analysis"))) == analysed
