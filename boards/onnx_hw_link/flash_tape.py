@@ -8,7 +8,6 @@ with the CRC. So a tape fills its rows.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,10 @@ COMMAND_BYTES = 4
 """Length of a read command, in bytes of four bits a clock: its eight bits come one a clock."""
 
 ADDRESS_BYTES, MODE_BYTES = 3, 1
+
+CRC_POLYNOMIAL = 0x0040_0007
+"""Polynomial x³² + x²² + x² + x + 1. It is primitive, and so finds what others of this degree find: every burst of up
+to 32 bits, any two bits, and all but one of 2³² other faults. It has few terms, so a circuit of few look-up tables."""
 
 WAKE_COMMAND, READ_COMMAND = 0xAB, 0xEB
 """Release from power-down, in which some chips leave their flash after configuration; fast read quad I/O."""
@@ -107,13 +110,25 @@ class FlashTiming:
 
 
 def crc32(data: bytes) -> int:
-    """Return the CRC of some bytes: that of the polynomial of zlib's, the highest bit first, from 0 on, not inverted.
+    """Return the CRC of some bytes by ``CRC_POLYNOMIAL``: the highest bit first, from 0 on, not inverted.
 
     >>> hex(crc32(b"123456789"))
-    '0x89a1897f'
+    '0x1742350d'
     """
-    mirrored = zlib.crc32(bytes(int(f"{byte:08b}"[::-1], 2) for byte in data), 0xFFFFFFFF) ^ 0xFFFFFFFF
-    return int(f"{mirrored:032b}"[::-1], 2)
+    state = 0
+    for byte in data:
+        state = (state << 8 & 0xFFFFFFFF) ^ _TABLE[state >> 24 ^ byte]
+    return state
+
+
+def _after_byte(byte: int) -> int:
+    state = byte << 24
+    for _ in range(8):
+        state = (state << 1 ^ (CRC_POLYNOMIAL if state >> 31 else 0)) & 0xFFFFFFFF
+    return state
+
+
+_TABLE = tuple(map(_after_byte, range(256)))
 
 
 def whole_rows(tape_bytes: int) -> int:

@@ -111,14 +111,14 @@ def core_table(
     active = {core.name: core for core in (activity.cores if activity is not None else ())}
     counted = {core.name: core for core in (synthesis.cores if synthesis is not None else ())}
     fifos = {fifo.edge: fifo for fifo in design.fifos}
-    bottleneck = design.bottleneck
+    pacing = design.pacing_core
     rows = tuple(
         CoreRow(
             core,
             tuple(fifos[tensor] for tensor in core.outputs if tensor in fifos),
             counted.get(core.name),
             core.cycles / design.interval_cycles,
-            core is bottleneck,
+            core is pacing,
             active.get(core.name),
         )
         for core in design.nodes

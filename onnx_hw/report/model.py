@@ -274,10 +274,17 @@ class DesignSection:
     host: Annotated[Host, "the part of the model that the circuit does not compute"]
     estimate: Annotated[ChipEstimate, "resources of the whole chip, estimated"]
 
+    memory_cycles: Annotated[int, "cycles that the weights of a frame take from outside the chip; 0 without any"] = 0
+
     @property
     def bottleneck(self) -> CoreSection:
         """Core that sets the interval; the first of them where several do."""
         return max(self.nodes, key=lambda core: core.cycles)
+
+    @property
+    def pacing_core(self) -> CoreSection | None:
+        """The same core; None where the weights from outside take longer."""
+        return self.bottleneck if self.bottleneck.cycles >= self.memory_cycles else None
 
     @property
     def slowest_loop(self) -> StateLoopSection | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +19,7 @@ from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.prove.circuit.gate_level import NotSimulated
 from onnx_hw.report.collect.sections import describe_plan
+from onnx_hw.report.core_table import core_table
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 SIZES = (16, 24, 12, 4)
@@ -76,6 +78,14 @@ def test_the_schedule_says_what_the_memory_takes(built: onnx_hw.Build) -> None:
     design = read_design(built.folder).design
     said = schedule_fact(describe_plan(design, ScheduleRequest()), design, "", "")
     assert said.endswith("; the memory sets the pace; memory: 0.7 kB × 19,531.2/s = 14.06 of 15.00 MB/s")
+
+
+def test_no_core_is_marked_where_the_flash_sets_the_pace(built: onnx_hw.Build) -> None:
+    planned = built.report.design
+    assert planned is not None and planned.memory_cycles == planned.interval_cycles
+    assert planned.pacing_core is None and not any(row.is_bottleneck for row in core_table(planned).rows)
+    alone = replace(planned, memory_cycles=0)
+    assert alone.pacing_core is alone.bottleneck and any(row.is_bottleneck for row in core_table(alone).rows)
 
 
 def test_the_netlist_reads_the_flash_of_the_board(built: onnx_hw.Build) -> None:

@@ -19,7 +19,7 @@ from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tape import Tape
 
 STAGE = "assemble"
-CRC_POLYNOMIAL = 0x1_04C1_1DB7
+CRC_POLYNOMIAL = 0x1_0040_0007
 DIGEST_SIZE, CRC_SIZE = 16, 4
 
 

@@ -125,6 +125,7 @@ def describe_design(
         ),
         host=report.Host(_onnx_nodes(network.head), _onnx_nodes(network.tail), macs_in_hardware(network)),
         estimate=_chip_estimate(design),
+        memory_cycles=design.tape_cycles,
     )
 
 

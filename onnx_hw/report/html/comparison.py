@@ -105,7 +105,7 @@ def figures(report: Report) -> Iterator[tuple[str, str]]:
         yield "first result", duration(design.latency_cycles / (report.running_mhz or design.clock_mhz) * 1e-6)
         yield "lanes", f"{design.lanes:,}, busy {design.mac_efficiency:.0%}"
         yield "cores", f"{len(design.nodes):,}"
-        yield "bottleneck", design.bottleneck.name
+        yield "bottleneck", design.pacing_core.name if design.pacing_core else "the memory of weights"
     estimated = "" if synthesis is not None else ", estimated"
     for use in usage(report):
         yield use.words, f"{use.used:,} of {use.available:,} ({use.share:.0%}{estimated})"

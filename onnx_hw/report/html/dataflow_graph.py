@@ -88,7 +88,7 @@ def dataflow_graph(design: DesignSection, io: tuple[PortSection, ...]) -> Datafl
                 core,
                 number,
                 core.cycles / design.interval_cycles,
-                core is design.bottleneck,
+                core is design.pacing_core,
                 tuple(", ".join(_stream_lines(fifos[tensor])) for tensor in core.outputs if tensor in fifos),
             )
             for number, core in enumerate(design.nodes)

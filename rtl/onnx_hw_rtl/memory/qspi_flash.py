@@ -23,6 +23,7 @@ from onnx_hw_link.flash_tape import (
     ADDRESS_BYTES,
     COMMAND_BYTES,
     CRC_BYTES,
+    CRC_POLYNOMIAL,
     DIGEST_BYTES,
     MODE_BYTES,
     READ_COMMAND,
@@ -40,8 +41,6 @@ FLASH_PORTS = {"sck": Out(1), "cs_n": Out(1, init=1), "dq_o": Out(4), "dq_oe": O
 
 ALARMS = ("bad", "begins")
 """Ports of a reader by which it says whether the tape is right."""
-
-CRC_POLYNOMIAL = 0x04C11DB7
 
 BITS_AT_ONCE = 2
 """Number of bits of which the CRC is computed in a cycle: half of those that come in one step, which takes two."""
@@ -169,7 +168,7 @@ class QspiFlashReader(Core):
         first = delayed(m, strobe, 1, "first", strobe=True)
         second = delayed(m, first, 1, "second", strobe=True)
         bits = Signal(4, name="crc_bits")
-        m.d.sync += bits.eq(Mux(strobe, dq, Cat(bits[2:], bits[:2])))
+        m.d.sync += bits.eq(Cat(dq[:2], Mux(strobe, dq[2:], bits[:2])))  # the lower two stay for a cycle
         crc = Signal(32)  # 0 again at the end of a good pass
         following, changes = crc_after(crc, bits[4 - BITS_AT_ONCE :])
         with m.If(first | second):
