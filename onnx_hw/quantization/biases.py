@@ -19,6 +19,7 @@ from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.quantization.scheme import MAX_SCALES
 
 VERSION = 13
 """Opset of the inserted Add."""
@@ -103,6 +104,8 @@ def _term_of(node: Node, graph: Graph) -> np.ndarray | None:
     others = tuple(k for k in range(bias.ndim) if k != axis)
     if not bias.size or not np.isfinite(bias).all() or (bias.min(axis=others) != bias.max(axis=others)).any():
         return None
+    if bias.size > MAX_SCALES and not bias.any():
+        return None  # a correction for each output would take more memory than the weights
     return np.asarray(bias.max(axis=others, keepdims=True), dtype=np.float64)
 
 

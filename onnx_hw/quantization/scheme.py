@@ -22,6 +22,9 @@ from onnx_hw.runtime.options import OutputKind
 MAX_BITS = 16
 """Greatest width of an integer, in bits."""
 
+MAX_SCALES = 1 << 14
+"""Greatest number of scales of one tensor of weights."""
+
 
 @dataclass(frozen=True)
 class Precision:
@@ -56,13 +59,19 @@ class Precision:
         zero = 0 if self.symmetric else int(np.clip(round(dtype.min - low / step), dtype.min, dtype.max))
         return Grid.over(dtype, Fraction(step), zero)
 
+    def scales_each(self, outputs: int) -> bool:
+        """Return whether each output has a scale of its own, given their number."""
+        return self.per_channel and outputs <= MAX_SCALES
+
     def weight_grid(self, weights: np.ndarray, axis: int) -> Grid:
         """Return the grid for finite weights, with an integer for 0; steps are float32, one or one per output.
+
+        More than ``MAX_SCALES`` outputs have one step: their steps would take more memory than their weights.
 
         Args:
             axis: axis along which the outputs lie.
         """
-        others = tuple(k for k in range(weights.ndim) if k != axis) if self.per_channel else None
+        others = tuple(k for k in range(weights.ndim) if k != axis) if self.scales_each(weights.shape[axis]) else None
         dtype = self.dtype
         if self.symmetric:
             largest = np.abs(weights).max(axis=others)

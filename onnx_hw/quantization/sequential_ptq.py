@@ -214,7 +214,7 @@ class _Weights:
             matrix = fit_to_floats(matrix, columns, targets)
             known = ColumnStatistics.of(columns)
             grid = precision.weight_grid(weights, axis)
-            if precision.symmetric and precision.per_channel:
+            if precision.symmetric and precision.scales_each(weights.shape[axis]):
                 scales = search_scales(matrix, known, grid.high).reshape(-1)
                 design = self._design_scale(node, scales, grid.high * matrix.shape[2])
                 steps = design.steps if design else tuple(Fraction(float(np.float32(scale))) for scale in scales)

@@ -88,7 +88,6 @@ def test_the_reason_why_accumulators_would_leave_is_told_once(tmp_path: Path) ->
     [
         (lambda s, x: layer(s, conv(s, x, WEIGHTS * 127)), "not-quantized"),
         (lambda s, x: layer(s, s.node("Clip", x, s.constant(np.float32(0.05)))), "not-quantized"),  # between integers
-        (lambda s, x: s.node("Conv", x, x), "weights-not-constant"),
         (
             lambda s, x: layer(s, s.node("MaxPool", x, kernel_shape=[1, 1], strides=[9, 9], pads=[1] * 4)),
             "window-outside",

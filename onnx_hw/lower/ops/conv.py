@@ -9,10 +9,12 @@ from math import prod
 import numpy as np
 
 from onnx_hw.lower.builder import Builder
-from onnx_hw.lower.kernel import kernel_of
+from onnx_hw.lower.kernel import Kernel, kernel_of
 from onnx_hw.lower.layout.stream_layout import image_layout
 from onnx_hw.lower.obstacle import TOO_MANY_WEIGHTS, Obstacle
-from onnx_hw.lower.ops.matmul_operand import columns_of, operand_of_product, with_integer_for_zero
+from onnx_hw.lower.ops.constants import is_constant
+from onnx_hw.lower.ops.dynamic_products import convolution_of_tensors
+from onnx_hw.lower.ops.matmul_operand import columns_of, dequantized, operand_of_product, with_integer_for_zero
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.values.constant import QuantizedConstant
 from onnx_hw.lower.values.real import Real
@@ -28,7 +30,12 @@ MAX_WEIGHTS = 1 << 24
 
 @lowers("Conv")
 def conv(builder: Builder, node: Node) -> None:
-    """Accept quantized data and constant weights, in 1-D and 2-D, and in 3-D as an image of slices."""
+    """Accept quantized data and weights, constant or data, in 1-D and 2-D, and in 3-D as an image of slices."""
+    if not is_constant(builder, node.inputs[1]):
+        size = builder.shape(node.inputs[1])[2:]
+        sums = convolution_of_tensors(builder, node, *_image_of(builder, node, dequantized(builder, node), size))
+        builder.values[node.outputs[0]] = replace(sums, offset=bias_of(builder, node, sums.shape[1]))
+        return
     real = operand_of_product(builder, node)
     weights = quantized_weights(builder, node, 1)
     group = int(node.attributes.get("group", 1))
@@ -37,15 +44,8 @@ def conv(builder: Builder, node: Node) -> None:
             "weight-axis", f"scales of a Conv's weights must be per output channel, not along axis {weights.axis}"
         )
     shape = builder.shape(node.outputs[0])
-    size = tuple(int(n) for n in weights.shape[2:])
-    padded, tensor = builder.image(real, node)
-    kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
-    real, pads = _without_pads(builder, padded)
-    if kernel.padded(pads).touches(builder.tensors[real.tensor]):
-        kernel, tensor = kernel.padded(pads), builder.tensors[real.tensor]
-    else:
-        real = padded
-    kernel.check_touches(tensor)
+    real, kernel = _image_of(builder, node, real, weights.shape[2:])
+    tensor = builder.tensors[real.tensor]
     if any(kernel.pads):
         real = with_integer_for_zero(builder, node, real)
         tensor = builder.tensors[real.tensor]
@@ -68,6 +68,17 @@ def conv(builder: Builder, node: Node) -> None:
         operator = MatMul(builder.tensors[stream], matrix, group)
     stream = builder.add(node.label, operator, [stream], node, output=node.outputs[0])
     builder.values[node.outputs[0]] = Real(stream, shape, image_layout(shape).where, slope, offset)
+
+
+def _image_of(builder: Builder, node: Node, real: Real, size: tuple[int, ...]) -> tuple[Real, Kernel]:
+    """Build the data as an image, without pads of its own, and return it with the kernel that slides over it."""
+    padded, tensor = builder.image(real, node)
+    kernel = kernel_of(node, tuple(int(n) for n in size), tensor.shape[:2], builder.shape(node.outputs[0])[2:])
+    inside, pads = _without_pads(builder, padded)
+    if kernel.padded(pads).touches(builder.tensors[inside.tensor]):
+        padded, kernel = inside, kernel.padded(pads)
+    kernel.check_touches(builder.tensors[padded.tensor])
+    return padded, kernel
 
 
 def _depthwise(

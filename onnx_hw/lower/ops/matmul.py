@@ -1,4 +1,4 @@
-"""MatMul and Gemm with constant weights; a MatMul of two tensors is in ``dynamic_matmul.py``."""
+"""MatMul and Gemm with constant weights; a MatMul of two tensors is in ``dynamic_products.py``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.obstacle import Obstacle
 from onnx_hw.lower.ops.constants import is_constant
 from onnx_hw.lower.ops.conv import quantized_weights
-from onnx_hw.lower.ops.dynamic_matmul import product_of_tensors
-from onnx_hw.lower.ops.matmul_operand import columns_of, operand_of_product
+from onnx_hw.lower.ops.dynamic_products import product_of_tensors
+from onnx_hw.lower.ops.matmul_operand import MAX_LINES, columns_of, from_zero, operand_of_product
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.values.constant import QuantizedConstant
 from onnx_hw.lower.values.real import Real
@@ -68,6 +68,8 @@ def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.
     if len(weights.scale) > 1 and weights.axis != 0:
         raise Obstacle("weight-axis", "weights must have one scale, or one per output, not one per input")
     outputs, inputs = weights.shape
+    if outputs > MAX_LINES and len(weights.scale) == 1 and real.zero_point:
+        real = from_zero(builder, node, real, "from_zero", 0)
     shape = builder.shape(node.outputs[0])
     if real.where.size == inputs:
         stream, order = builder.vector(real, node)

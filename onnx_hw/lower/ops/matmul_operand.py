@@ -22,6 +22,9 @@ from onnx_hw.onnx.graph.model import Node
 MAX_OPERAND_BITS = 18
 """Maximum width of an operand of a hardware multiplier, in bits."""
 
+MAX_LINES = 1 << 14
+"""Greatest number of outputs that may have an offset each: more of them take more memory than their weights."""
+
 MAX_EXACT_BITS = 40
 """Maximum width of an exact operand of a matrix product, in bits: its products are made of look-up tables."""
 
@@ -120,8 +123,10 @@ class OperandColumns:
         Raises:
             Obstacle: The scales of the data have no common divisor, or make the weights too wide.
         """
-        scales = weights.scale * len(matrix) if len(weights.scale) == 1 else weights.scale
         common, factors = commensurable(self.slope)
+        if len(matrix) > MAX_LINES and {*self.offset, *bias} == {0} and len(weights.scale) == len(factors) == 1:
+            return matrix, (common * weights.scale[0],), (Fraction(0),)
+        scales = weights.scale * len(matrix) if len(weights.scale) == 1 else weights.scale
         scaled = matrix.astype(np.int64) * factors if len(factors) > 1 else matrix
         if len(factors) > 1 and np.abs(scaled).max(initial=0) >> (MAX_OPERAND_BITS - 1):
             raise _not_quantized(node.inputs[0])

@@ -68,7 +68,7 @@ def require_constant_weights(model: Model) -> None:
                 "weights-not-constant",
                 f"the weights `{node.inputs[place.at]}` must be constant; they are computed from data",
                 node_location(node),
-                "only the product of two tensors (MatMul) takes such weights",
+                "a Conv and a MatMul take such weights, a ConvTranspose those of one image alone, a batch of 1",
                 stage=STAGE,
             )
     findings.raise_problems()

@@ -57,7 +57,7 @@ def conv_type(x: TensorType, w: TensorType, b: TensorType | None = None, **attri
     since=(1, 11, 22),
     types=conv_type,
     attributes_of=conv_window,
-    facts=Facts(Effect.SUMS, window_macs(1), Weights(1, axis=0, channel=1, constant=True)),
+    facts=Facts(Effect.SUMS, window_macs(1), Weights(1, axis=0, channel=1)),
 )
 def Conv(x: Array, w: Array, b: Array | None = None, *, group: int = 1, **attributes: Any) -> Array:
     """Convolve (batch, channels, *spatial) with (outputs, channels / group, *kernel), and add ``b`` (outputs,)."""

@@ -22,7 +22,7 @@ def conv(composer: Composer, node: Node) -> str:
     in one. The rows of its result that mix two of them are dropped.
     """
     of_data, of_weights = _volume(composer, node), composer.shape(node.inputs[1])
-    composer.require(len(of_weights) == 5 and composer.is_constant(node.inputs[1]))
+    composer.require(len(of_weights) == 5)
     window = _window(composer, node, of_weights[2:])
     (step, *strides), (apart, *dilations) = window.strides, window.dilations
     depth, height, width = window.output
