@@ -9,6 +9,7 @@ from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.device import ChipType
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.memory import WeightMemory
+from onnx_hw_boards.sdram import SdramMemory
 
 MIN_CLOCK_MHZ, MAX_CLOCK_MHZ = 1e-3, 10_000
 
@@ -22,7 +23,8 @@ class Board:
         title: one line for people.
         package, speed: the chip's package and speed grade, as nextpnr spells them; empty where it has no word.
         default_clock_mhz: clock to aim at where the user names none.
-        memory: memory from which weights may come; None without one.
+        memory: flash from which weights may come; None without one.
+        sdram: SDRAM from which they may come, that the flash fills; None without one.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Board:
     speed: str
     default_clock_mhz: float
     memory: WeightMemory | None = None
+    sdram: SdramMemory | None = None
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` for a clock that no chip can have."""

@@ -19,6 +19,7 @@ from onnx_hw_boards.families.clock_source import ClockSource
 from onnx_hw_boards.links.uart import Uart
 from onnx_hw_boards.loader import Loader
 from onnx_hw_boards.memory import WeightMemory
+from onnx_hw_boards.sdram import SdramMemory
 
 __all__ = ["LinkedBoard", "Uart", "board"]
 
@@ -140,6 +141,7 @@ def board(
     title: str,
     default_clock_mhz: float,
     memory: WeightMemory | None = None,
+    sdram: SdramMemory | None = None,
 ) -> LinkedBoard:
     """Return the board with an Amaranth platform class; raise ``ValueError`` where its chip is not known."""
     chip = packaged_chip(platform)
@@ -151,6 +153,7 @@ def board(
         speed=chip.speed,
         default_clock_mhz=default_clock_mhz,
         memory=memory,
+        sdram=sdram,
         platform=platform,
         link=link,
         loader=loader,

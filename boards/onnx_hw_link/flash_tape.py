@@ -58,6 +58,22 @@ class FlashTiming:
             raise ValueError(f"there are {self.gap_bytes} bytes between two commands; {self.deselect} cycles are more")
 
     @property
+    def token_bytes(self) -> int:
+        """Bytes that come at once."""
+        return 1
+
+    @property
+    def depth(self) -> int:
+        """Depth of the FIFO behind the reader."""
+        return 2
+
+    def word_depth(self, word_bytes: int) -> int:  # noqa: ARG002
+        """Return the depth of the FIFO of a core's words with which the reader never waits: one word, which takes four
+        cycles or more.
+        """
+        return 1
+
+    @property
     def byte_cycles(self) -> int:
         """Cycles of a byte: two clocks of the flash."""
         return 4 * self.half_period
@@ -81,6 +97,14 @@ class FlashTiming:
     def latency(self) -> int:
         """Pipeline stages behind the operation that pushes a byte."""
         return self.capture + 1
+
+    def whole(self, tape_bytes: int) -> int:
+        """Return the least length of a tape, not less than some bytes, that fills its rows."""
+        return whole_rows(tape_bytes)
+
+    def before(self, tape_bytes: int) -> int:  # noqa: ARG002
+        """Return the cycles before the first pass of a tape."""
+        return self.once
 
     def pass_bytes(self, tape_bytes: int) -> int:
         """Return the bytes of a pass, those without data included: whole rows."""

@@ -90,6 +90,11 @@ class SdramTiming:
         return self.columns * self.word_bytes
 
     @property
+    def token_bytes(self) -> int:
+        """Bytes that come at once."""
+        return self.word_bytes
+
+    @property
     def check_words(self) -> int:
         """Words of the check sum."""
         return CHECK_BYTES // self.word_bytes
@@ -177,6 +182,13 @@ class SdramTiming:
         """Depth of the FIFO behind the reader with which a word leaves in every cycle."""
         return self.latency + 3
 
+    def word_depth(self, word_bytes: int) -> int:
+        """Return the depth of the FIFO of a core's words with which the reader never waits.
+
+        A word takes a cycle for each of its parts, and five until its place may be taken again.
+        """
+        return -(-5 // (word_bytes // self.word_bytes))
+
     @property
     def capacity_bytes(self) -> int:
         """Bytes of the memory."""
@@ -205,11 +217,16 @@ class SdramTiming:
             flash = replace(flash, half_period=2 * flash.half_period)
         return flash
 
+    def in_flash(self, tape: bytes) -> bytes:
+        """Return what lies in the flash between its digest and its CRC: all rows, and zeros."""
+        image = memory_image(self, tape)
+        return image + bytes(self.flash_bytes(len(tape)) - len(image))
+
     def flash_bytes(self, tape_bytes: int) -> int:
         """Return the bytes of what lies in the flash, without its digest and CRC: all rows, and zeros."""
         return whole_rows(self.tape_rows(tape_bytes) * self.row_bytes)
 
-    def once(self, tape_bytes: int) -> int:
+    def before(self, tape_bytes: int) -> int:
         """Return the cycles before the first step of the first row: the memory is prepared, filled and checked."""
         filling = self.filling
         fills = filling.once + filling.pass_cycles(self.flash_bytes(tape_bytes))
@@ -225,7 +242,7 @@ class SdramTiming:
         import numpy as np
 
         rows, words = self.tape_rows(tape_bytes), self.whole(tape_bytes) // self.word_bytes
-        begins = self.once(tape_bytes) + self.row_steps * np.arange(passes * rows)
+        begins = self.before(tape_bytes) + self.row_steps * np.arange(passes * rows)
         steps = (begins[:, None] + self.first_read + np.arange(self.columns)).reshape(passes, -1)[:, :words]
         cycles: np.ndarray = steps.reshape(-1) + 1 + self.latency + 1
         return cycles
@@ -234,11 +251,10 @@ class SdramTiming:
 def check_after(state: int, word: int, bits: int) -> int:
     """Return the check sum after a word."""
     state = state << bits ^ word
-    for k in reversed(range(CHECK_BITS, CHECK_BITS + bits)):
-        if state >> k & 1:
-            state ^= 1 << k
-            for tap in CHECK_TAPS:
-                state ^= 1 << k - CHECK_BITS + tap
+    while above := state >> CHECK_BITS:
+        state &= (1 << CHECK_BITS) - 1
+        for tap in CHECK_TAPS:
+            state ^= above << tap
     return state
 
 
@@ -257,9 +273,3 @@ def memory_image(timing: SdramTiming, tape: bytes) -> bytes:
     if len(tape) != timing.whole(len(tape)):
         raise ValueError(f"a tape must fill its rows, {timing.whole(len(tape))} bytes, not {len(tape)}")
     return tape + check_bytes(tape, timing.word_bytes)
-
-
-def flash_contents(timing: SdramTiming, tape: bytes) -> bytes:
-    """Return what lies in the flash between its digest and its CRC."""
-    image = memory_image(timing, tape)
-    return image + bytes(timing.flash_bytes(len(tape)) - len(image))

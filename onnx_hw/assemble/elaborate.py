@@ -13,7 +13,7 @@ import numpy as np
 from onnx_hw.assemble.load_map import load_map
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.ir.verify_design import verify_design
-from onnx_hw.ops.tape import DEAL, FLASH, TAPE, dealing_port, weights_edge
+from onnx_hw.ops.tape import DEAL, FLASH, SDRAM, TAPE, dealing_port, reader_name, weights_edge
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
 from onnx_hw_boards.board_link import BoardLink
 from onnx_hw_boards.verilog_board import ShellKind
@@ -55,7 +55,7 @@ def edge_names(design: Design) -> dict[str, str]:
 def module_names(design: Design) -> dict[str, str]:
     """Return the module of each node."""
     names = {node.name: identifier("n", k, node.name) for k, node in enumerate(design.network.nodes)}
-    return names | ({DEAL: "deal", FLASH: "flash"} if design.tape else {})
+    return names | ({DEAL: "deal", FLASH: "flash", SDRAM: "sdram"} if design.tape else {})
 
 
 def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, CircuitNames]:
@@ -91,7 +91,7 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Circuit
         for core, regions in loads.by_core().items()
     }
     bits = (loads.area.address_bits, 8 * loads.area.word_bytes) if loads.regions else (0, 0)
-    pins = {modules[FLASH]: flash_pins()} if modules.get(FLASH) in cores else {}
+    pins = {modules[name]: ports for name, ports in memory_pins(design).items() if modules[name] in cores}
     assembly = Assembly(cores, wires, probes=probes, loads=places, load_bits=bits, pins=pins)
     return assembly, CircuitNames(edges, engines)
 
@@ -103,8 +103,9 @@ def _tape_cores(design: Design, depths: Mapping[str, int]) -> dict[str, Core]:
     tape = design.tape
     ports = {dealing_port(k): depths[weights_edge(port.node)] for k, port in enumerate(tape.ports)}
     cores = {DEAL: tape.deal(ports)}
-    if design.flash is not None:
-        cores[FLASH] = tape.reader(design.flash, tape_address(design), tape_contents(design))
+    if design.reader is not None:
+        reader = tape.reader(design.reader, tape_address(design), tape_contents(design))
+        cores[reader_name(design.reader)] = reader
     return cores
 
 
@@ -120,11 +121,16 @@ def tape_address(design: Design) -> int:
     return memory.offset if memory else 0
 
 
-def flash_pins() -> tuple[str, ...]:
-    """Return the ports of the reader of a flash, and those of its alarm."""
+def memory_pins(design: Design) -> dict[str, tuple[str, ...]]:
+    """Return the ports of the reader of a memory, and those of its alarm, by its name."""
+    if design.tape is None or design.reader is None:
+        return {}
     from onnx_hw_rtl.memory.qspi_flash import ALARMS, FLASH_PORTS
+    from onnx_hw_rtl.memory.sdr_sdram import sdram_ports
 
-    return (*FLASH_PORTS, *ALARMS)
+    if design.sdram is None:
+        return {FLASH: (*FLASH_PORTS, *ALARMS)}
+    return {SDRAM: (*sdram_ports(design.sdram), *(f"flash_{name}" for name in FLASH_PORTS), *ALARMS)}
 
 
 def to_rtlil(top: Component, platform: object = None) -> str:
@@ -164,7 +170,11 @@ def without_signed_wires(rtlil: str) -> str:
 
 
 SIMULATED_FLASH = "W25Q128JV"
-"""Part whose model is simulated beside a circuit."""
+SIMULATED_SDRAM = "MT48LC16M16"
+"""Parts whose models are simulated beside a circuit; the SDRAM has the geometry of the board's."""
+
+SDRAM_PADS_NS = (3.0, 5.0)
+"""Least and greatest time that the pads of a chip and of its SDRAM take in the simulation, there and back."""
 
 _ELABORATION = threading.Lock()
 """Amaranth numbers its values one after the other, over all circuits: only one thread at a time may make some."""
@@ -183,14 +193,14 @@ def to_linked_chip(
 ) -> str:
     """Return the netlist of a whole chip behind a link, as it is simulated: without what differs between boards.
 
-    A flash that the weights come from is in it, too.
+    A memory that the weights come from is in it, too.
 
     Args:
         tape: what the flash holds; None for the design's own tape.
     """
     from onnx_hw_rtl.shells.shell import Shell
 
-    network = _beside_flash(design, assemble(design)[0], tape)
+    network = _beside_memories(design, assemble(design)[0], tape)
     return to_rtlil(Shell(board_link.shell(network, link, clock_mhz)))
 
 
@@ -231,7 +241,7 @@ def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Circui
 
     with _ELABORATION:
         assembly, names = assemble(design, probes=True)
-        component = _beside_flash(design, assembly)
+        component = _beside_memories(design, assembly)
         text = to_rtlil(component) if netlist else ""
 
     def stream(edge: Edge) -> Stream:
@@ -249,12 +259,26 @@ def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Circui
     return circuit, names, component
 
 
-def _beside_flash(design: Design, assembly: Assembly, tape: bytes | None = None) -> Component:
-    """Return the circuit with a model of the flash that its weights come from, if they do."""
-    if design.tape is None or design.flash is None:
+def _beside_memories(design: Design, assembly: Assembly, tape: bytes | None = None) -> Component:
+    """Return the circuit with models of the memories that its weights come from, if they do."""
+    if design.tape is None or design.reader is None:
         return assembly
     from onnx_hw_rtl.memory.flash_model import BesideFlash, FlashModel
 
     image = [*(design.tape.image(tape_contents(design)) if tape is None else tape)]
     model = FlashModel(PARTS[SIMULATED_FLASH], design.clock_mhz, base=tape_address(design), contents=image)
-    return BesideFlash(assembly, model, "flash")
+    if design.sdram is None:
+        return BesideFlash(assembly, model, "flash")
+    return BesideFlash(_beside_sdram(design, assembly), model, "sdram_flash")
+
+
+def _beside_sdram(design: Design, assembly: Assembly) -> Component:
+    """Return the circuit with a model of its SDRAM, which has the rows of the tape and one more."""
+    from onnx_hw_rtl.memory.sdram_model import PARTS, BesideSdram, SdramModel, with_geometry
+
+    timing, tape = design.sdram, design.tape
+    assert timing is not None and tape is not None
+    part = with_geometry(PARTS[SIMULATED_SDRAM], timing)
+    words = (timing.tape_rows(tape.size) + 1) * timing.columns
+    model = SdramModel(part, design.clock_mhz, words=words, pads_ns=SDRAM_PADS_NS)
+    return BesideSdram(assembly, model, "sdram", falling=timing.falling)

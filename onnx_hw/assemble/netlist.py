@@ -150,8 +150,20 @@ def require_way_to_load(board: Board) -> None:
     )
 
 
-def require_memory(board: Board) -> None:
-    """Raise ``UserError`` for a board without a memory for weights."""
+def require_memory(board: Board, *, sdram: bool = False) -> None:
+    """Raise ``UserError`` for a board without a memory for weights.
+
+    Args:
+        sdram: whether that must be an SDRAM.
+    """
+    if sdram and board.sdram is None:
+        raise user_error(
+            "no-memory",
+            f"weights must come from an SDRAM; `{board.name}` has none that onnx-hw knows",
+            where="--memory",
+            hint="choose --board ulx3s, or leave out --memory",
+            stage="arguments",
+        )
     if board.memory is None:
         raise user_error(
             "no-memory",
@@ -222,7 +234,8 @@ def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
     setting = None
     if source.dividers is not None:
         setting = PllSetting(float(board.oscillator_mhz), source.dividers, source.at_pad)
-    reads_flash = board.memory is not None and hasattr(circuit, "flash_sck")
+    reads_sdram = board.sdram is not None and hasattr(circuit, "sdram_command")
+    reads_flash = board.memory is not None and (reads_sdram or hasattr(circuit, "flash_sck"))
     top = BoardTop(
         circuit,
         Target(board.family.primitives()),
@@ -232,6 +245,8 @@ def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
         reset_cycles=source.reset_cycles,
         flash=(board.memory.resource, 0) if board.memory and reads_flash else None,
         alarm=ALARM_LED if reads_flash and board.has_alarm_led else None,
+        sdram=(board.sdram.resource, 0) if board.sdram and reads_sdram else None,
+        falling=board.sdram.timing(float(source.mhz)).falling if board.sdram and reads_sdram else False,
     )
     files = board.platform().prepare(top, "top", emit_src=False).files
     constraints = files["top" + PurePath(board.family.placement.constraints).suffix]

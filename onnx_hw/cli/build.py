@@ -35,8 +35,8 @@ from onnx_hw.runtime.stage import Stage
 )  # fmt: skip
 @click.option(
     "--memory", type=WordChoice([m.value for m in MemoryChoice]), default=MemoryChoice.NONE.value, metavar="WHERE",
-    help="none: all weights on the chip; flash: those that are used once a frame come from the board's flash; auto: "
-    "only those that do not fit.  [default: none]",
+    help="none: all weights on the chip; flash, sdram: those that are used once a frame come from this memory of the "
+    "board; auto: only those that do not fit, from the flash where that is quick enough.  [default: none]",
 )  # fmt: skip
 @click.option(
     "--stop-after", type=WordChoice([s.value for s in Stage]), default=Stage.UNPACK.value, metavar="STAGE",

@@ -262,7 +262,7 @@ class BuildState:
 
     def schedule(self) -> None:
         request = with_folding_file(self.options.scheduling, self.options.folding, self.network)
-        self.network = with_weights_outside(self.options.memory, self.board, self.network, request, self.warn)
+        self.network, request = with_weights_outside(self.options.memory, self.board, self.network, request, self.warn)
         with self._widths_that_fit():
             self.design = flow.schedule(self.network, self.options.board, request)
         chosen = {

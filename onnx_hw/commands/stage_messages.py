@@ -155,8 +155,9 @@ def schedule_fact(planned: DesignSection, design: Design, unused: str, above: st
 
 def _memory_fact(design: Design) -> str:
     """Return how much of a memory's rate a design takes; an empty text without one."""
-    memory = design.target.board.memory
-    if design.flash is None or memory is None:
+    board = design.target.board
+    memory = board.memory if design.sdram is None else board.sdram
+    if design.reader is None or memory is None:
         return ""
     rate, peak = design.frames_per_second, memory.peak_bytes_a_second(design.clock_mhz)
     taken = design.tape_bytes * rate

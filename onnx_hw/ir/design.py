@@ -19,17 +19,19 @@ from onnx_hw.ops.schedule import Schedule, faults_of_schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tape import (
     DEAL,
-    FLASH,
     TAPE,
     WEIGHTS_PORT,
+    ReaderTiming,
     Tape,
     TapePort,
     dealing_port,
+    reader_name,
     tape_order,
     weights_edge,
 )
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_link.flash_tape import FlashTiming, whole_rows
+from onnx_hw_link.sdram_tape import SdramTiming
 
 
 @dataclass(frozen=True)
@@ -144,8 +146,9 @@ class Design:
         target: board and clock. Everything that depends on the chip asks here, also what FIFOs and cores cost.
         delays: delays of the streams whose ends are not neighbours, by tensor.
         loops: pace of every loop of the network, once FIFOs are sized.
-        flash: timing of the reader of weights outside the chip; None where the bytes of a tape come from outside as
-            those of an input do.
+        flash: timing of the reader of weights in a flash; None where they come from another memory, or from outside as
+            the values of an input do.
+        sdram: the same of an SDRAM.
         tape: order of those weights; None where there are none, or not yet: then each core has a source of its own.
     """
 
@@ -157,11 +160,17 @@ class Design:
     loops: tuple[LoopPace, ...] = ()
     flash: FlashTiming | None = None
     tape: Tape | None = None
+    sdram: SdramTiming | None = None
 
     @property
     def clock_mhz(self) -> float:
         """Clock of the target, MHz."""
         return self.target.clock_mhz
+
+    @property
+    def reader(self) -> ReaderTiming | None:
+        """Timing of the reader of weights outside the chip; None where no memory holds them."""
+        return self.sdram or self.flash
 
     @property
     def frames_per_second(self) -> float:
@@ -198,13 +207,13 @@ class Design:
 
     def taped_ports(self) -> tuple[TapePort, ...]:
         """Return the cores that take weights from a tape, in the order of the network."""
-        ports = []
+        ports, token_bytes = [], self.reader.token_bytes if self.reader else 1
         for node in self.network.nodes:
             taped = node.operator.taped_words(self.folding(node))
             if taped is not None:
                 order, group = taped
                 bits = order.width * order.tensor.dtype.bits
-                ports.append(TapePort(node.name, bits, group, order.beats // group))
+                ports.append(TapePort(node.name, bits, group, order.beats // group, token_bytes))
         return tuple(ports)
 
     def _taped_edges(self) -> list[Edge]:
@@ -217,8 +226,9 @@ class Design:
                 producer = (DEAL, dealt[node.name]) if self.tape else None
                 edges.append(Edge(weights_edge(node.name), taped[0], producer, (node.name, WEIGHTS_PORT)))
         if self.tape:
-            producer = (FLASH, "o") if self.flash else None
-            edges.append(Edge(TAPE, tape_order(self.tape.size), producer, (DEAL, "tape")))
+            producer = (reader_name(self.reader), "o") if self.reader else None
+            order = tape_order(self.tape.size, self.tape.token_bytes)
+            edges.append(Edge(TAPE, order, producer, (DEAL, "tape")))
         return edges
 
     def taped_beats(self) -> dict[str, np.ndarray]:
@@ -230,7 +240,8 @@ class Design:
         }
         beats = {weights_edge(name): array for name, array in words.items()}
         if self.tape:
-            beats[TAPE] = np.frombuffer(self.tape.contents(words), dtype=np.uint8).astype(np.int64).reshape(-1, 1)
+            contents = np.frombuffer(self.tape.contents(words), dtype=np.uint8)
+            beats[TAPE] = contents.astype(np.int64).reshape(-1, self.tape.token_bytes)
         return beats
 
     def schedules(self) -> dict[str, Schedule]:
@@ -252,8 +263,8 @@ class Design:
             refuse("schedule", faults, type(node.operator).__name__)
         if self.tape:
             schedules[DEAL] = self.tape.deal_schedule
-            if self.flash:
-                schedules[FLASH] = self.tape.flash_schedule(self.flash)
+            if self.reader:
+                schedules[reader_name(self.reader)] = self.tape.reader_schedule(self.reader)
         return schedules
 
     def resources(self) -> Resources:
@@ -304,7 +315,7 @@ class Design:
         used = self.tape_bytes
         if not used:
             return 0
-        return self.flash.pass_cycles(whole_rows(used)) if self.flash else whole_rows(used)
+        return self.reader.pass_cycles(self.reader.whole(used)) if self.reader else whole_rows(used)
 
     @property
     def slowest_loop(self) -> LoopPace | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from onnx_hw.ir.verify_network import faults_of_network
 from onnx_hw.messages.invariants import Fault, refuse
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, visible_after
-from onnx_hw.ops.tape import DEAL, FLASH
+from onnx_hw.ops.tape import DEAL, FLASH, SDRAM
 
 if TYPE_CHECKING:
     from onnx_hw.ir.design import Design
@@ -160,7 +160,7 @@ def _tape(design: Design) -> Iterator[Fault]:
     if {port.node: port for port in design.tape.ports} != {port.node: port for port in ports}:
         yield Fault(f"the tape must have the words of {list(ports)}, not of {list(design.tape.ports)}")
     yield from (Fault(what) for what in design.tape.faults())
-    names = {node.name for node in design.network.nodes} & {DEAL, FLASH}
+    names = {node.name for node in design.network.nodes} & {DEAL, FLASH, SDRAM}
     yield from (Fault("a node must not be called as the reader of a tape or the deal is", name) for name in names)
 
 

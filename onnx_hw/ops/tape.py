@@ -12,34 +12,35 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
-from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_link.flash_tape import DIGEST_BYTES, FlashTiming, tape_image, whole_rows
+from onnx_hw_link.sdram_tape import SdramTiming
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component as Component
 else:
     Component = Any  # Amaranth is loaded where a circuit is made
 
-DEAL, FLASH, TAPE = "(deal)", "(flash)", "(tape)"
-"""Names of the engine that deals, of the reader of the memory, and of the stream of bytes between them."""
+DEAL, FLASH, SDRAM, TAPE = "(deal)", "(flash)", "(sdram)", "(tape)"
+"""Names of the engine that deals, of the reader of a flash and of an SDRAM, and of the stream between them."""
+
+ReaderTiming: TypeAlias = FlashTiming | SdramTiming
+"""Timing of the reader of a memory."""
 
 WEIGHTS_PORT = "w"
 """Port by which a core takes its weights."""
 
 DEAL_LATENCY = 2
-TAPE_DEPTH, WORD_DEPTH = 2, 1
-"""Tokens of the FIFOs behind the reader and behind the deal. A byte comes every four cycles or less often, a word takes
-a byte or more: they keep up."""
 
 
 def weights_edge(node: str) -> str:
@@ -61,17 +62,19 @@ class TapePort:
         bits: width of a word.
         group_words: words of a group.
         groups: groups of a frame, as often as each comes.
+        token_bytes: bytes that come at once: a word is whole tokens.
     """
 
     node: str
     bits: int
     group_words: int
     groups: int
+    token_bytes: int = field(default=1, repr=False)
 
     @property
     def word_bytes(self) -> int:
         """Bytes of a word."""
-        return -(-self.bits // 8)
+        return -(-self.bits // (8 * self.token_bytes)) * self.token_bytes
 
     @property
     def size(self) -> int:
@@ -79,9 +82,14 @@ class TapePort:
         return self.word_bytes * self.group_words * self.groups
 
 
-def tape_order(tape_bytes: int) -> Order:
+def reader_name(timing: ReaderTiming) -> str:
+    """Return the name of the reader of a memory."""
+    return SDRAM if isinstance(timing, SdramTiming) else FLASH
+
+
+def tape_order(tape_bytes: int, token_bytes: int) -> Order:
     """Return the order of the bytes of a frame on their stream."""
-    return Order(Tensor((1, 1, tape_bytes), Int(8, False)), 1)
+    return Order(Tensor((1, 1, tape_bytes), Int(8, False)), token_bytes)
 
 
 @dataclass(frozen=True)
@@ -91,10 +99,12 @@ class Tape:
     Attributes:
         ports: the cores.
         runs: (number of a port, groups), one after the other; together all groups of a frame.
+        sdram: timing of the reader of an SDRAM; None where they come from a flash, or from outside.
     """
 
     ports: tuple[TapePort, ...]
     runs: tuple[tuple[int, int], ...]
+    sdram: SdramTiming | None = field(default=None, repr=False)
 
     @property
     def used_bytes(self) -> int:
@@ -104,7 +114,12 @@ class Tape:
     @property
     def size(self) -> int:
         """Bytes of a frame, which fill the rows of the reader."""
-        return whole_rows(self.used_bytes)
+        return self.sdram.whole(self.used_bytes) if self.sdram else whole_rows(self.used_bytes)
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes that come at once."""
+        return self.sdram.token_bytes if self.sdram else 1
 
     def faults(self) -> Iterator[str]:
         """Yield everything that is wrong: each group of a port must come once a frame."""
@@ -129,17 +144,41 @@ class Tape:
 
     @cached_property
     def deal_schedule(self) -> Schedule:
-        """Schedule of the deal: an operation for each byte of a frame."""
-        pushes = {dealing_port(k): AffineSequence.rows([0], ends) for k, ends in enumerate(self._ends)}
-        every = AffineSequence.every(self.size)
-        return Schedule((Engine("deal", self.size, DEAL_LATENCY, {"tape": every}, pushes),))
+        """Schedule of the deal: an operation for each token of a frame."""
+        each, tokens = self.token_bytes, self.size // self.token_bytes
+        pushes = {dealing_port(k): AffineSequence.rows([0], ends // each) for k, ends in enumerate(self._ends)}
+        every = AffineSequence.every(tokens)
+        return Schedule((Engine("deal", tokens, DEAL_LATENCY, {"tape": every}, pushes),))
 
-    def flash_schedule(self, timing: FlashTiming) -> Schedule:
+    def reader_schedule(self, timing: ReaderTiming) -> Schedule:
         """Return what a reader does in a pass: an operation a cycle."""
+        if isinstance(timing, SdramTiming):
+            return self._sdram_schedule(timing)
         first, step = timing.pushes()
         pushes = {"o": AffineSequence.every(self.size, step, first)}
         cycles = timing.pass_cycles(self.size)
         return Schedule((Engine("flash", cycles, timing.latency, {}, pushes, once=timing.once),))
+
+    def _sdram_schedule(self, timing: SdramTiming) -> Schedule:
+        """Return the steps of rows, and the words that are sent.
+
+        A beat of the buffer is a step: so a row begins where there is room for all of it. Its steps are given back
+        together, when its last word is sent.
+        """
+        rows, steps, columns = timing.tape_rows(self.size), timing.row_steps, timing.columns
+        first_steps = np.arange(rows, dtype=np.int64) * steps
+        pushes = {"o": AffineSequence.every(self.size // timing.word_bytes)}
+        ends = np.arange(1, rows + 1, dtype=np.int64) * columns - 1
+        buffer = SharedBuffer(
+            "fill",
+            "send",
+            timing.capacity,
+            AffineSequence.every(rows * columns),
+            AffineSequence.rows(first_steps, timing.first_read + np.arange(columns)),
+            AffineSequence.repeated(ends, np.full(rows, steps)),
+        )
+        fill = Engine("fill", rows * steps, 0, once=timing.before(self.size))
+        return Schedule((fill, Engine("send", rows * columns, timing.latency, {}, pushes)), (buffer,))
 
     def contents(self, words: Mapping[str, np.ndarray]) -> bytes:
         """Return the bytes of a frame.
@@ -150,6 +189,7 @@ class Tape:
         data = np.zeros(self.size, dtype=np.uint8)
         for port, ends in zip(self.ports, self._ends, strict=True):
             packed = packed_words(words[port.node], port.bits)
+            packed = np.pad(packed, ((0, 0), (0, port.word_bytes - packed.shape[1])))
             places = ends[:, None] - np.arange(port.word_bytes)[::-1]
             data[places] = packed
         return data.tobytes()
@@ -159,8 +199,8 @@ class Tape:
         return hashlib.sha256(repr((self.ports, self.runs)).encode() + contents).digest()[:DIGEST_BYTES]
 
     def image(self, contents: bytes) -> bytes:
-        """Return what lies in the memory."""
-        return tape_image(self.digest(contents), contents)
+        """Return what lies in the flash, from which other memories are filled."""
+        return tape_image(self.digest(contents), self.sdram.in_flash(contents) if self.sdram else contents)
 
     def deal(self, depths: Mapping[str, int]) -> Component:
         """Return the circuit of the deal (imports ``onnx_hw_rtl`` inside).
@@ -174,14 +214,21 @@ class Tape:
             DealtPort(port.bits, port.word_bytes, port.group_words, depths[dealing_port(k)])
             for k, port in enumerate(self.ports)
         ]
-        return Deal(ports, self.runs, padding=self.size - self.used_bytes)
+        return Deal(ports, self.runs, padding=self.size - self.used_bytes, token_bytes=self.token_bytes)
 
-    def reader(self, timing: FlashTiming, address: int, contents: bytes) -> Component:
-        """Return the circuit that reads the tape from a flash (imports ``onnx_hw_rtl`` inside)."""
+    def reader(self, timing: ReaderTiming, address: int, contents: bytes) -> Component:
+        """Return the circuit that reads the tape from a memory (imports ``onnx_hw_rtl`` inside).
+
+        Args:
+            address: address of the digest in the flash.
+        """
         from onnx_hw_rtl.memory.qspi_flash import QspiFlashReader
+        from onnx_hw_rtl.memory.sdram_from_flash import FilledSdramReader
 
-        digest = self.digest(contents)
-        return QspiFlashReader(timing, address=address, digest=digest, tape_bytes=self.size, depth=TAPE_DEPTH)
+        digest, size, depth = self.digest(contents), self.size, timing.depth
+        if isinstance(timing, SdramTiming):
+            return FilledSdramReader(timing, address=address, digest=digest, tape_bytes=size, depth=depth)
+        return QspiFlashReader(timing, address=address, digest=digest, tape_bytes=size, depth=depth)
 
     def __repr__(self) -> str:
         return f"Tape of {self.used_bytes:,} bytes in {len(self.runs)} runs for {len(self.ports)} cores"

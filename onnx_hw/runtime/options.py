@@ -102,6 +102,7 @@ class MemoryChoice(StrEnum):
 
     NONE = "none"
     FLASH = "flash"  # those of all layers that use each weight once a frame
+    SDRAM = "sdram"  # the same
     AUTO = "auto"  # those of as few such layers as must be, of none where all weights fit on the chip
 
 

@@ -24,6 +24,13 @@ class SpeedGoal(StrEnum):
     LATENCY = "latency"
 
 
+class WeightPlace(StrEnum):
+    """Memory that holds the weights outside the chip, where there are any."""
+
+    FLASH = "flash"
+    SDRAM = "sdram"
+
+
 class RequestedNumber(NamedTuple):
     """Number that a user may ask of a schedule.
 
@@ -64,6 +71,7 @@ class ScheduleRequest:
         fastest: what the fastest design has most or least of: frames per second, or latency.
         foldings: folding of every node (copies of a tensor are nodes, too), by node; None for a search.
         depths: depths of some FIFOs, in tokens by tensor, allowed with ``foldings`` only; None to choose all of them.
+        memory: memory that holds the weights outside the chip, where there are any.
     """
 
     clock_mhz: float | None = None
@@ -73,6 +81,7 @@ class ScheduleRequest:
     fastest: SpeedGoal = SpeedGoal.RATE
     foldings: Mapping[str, Folding] | None = None
     depths: Mapping[str, int] | None = None
+    memory: WeightPlace = WeightPlace.FLASH
 
     def __post_init__(self) -> None:
         """Check that the numbers have a meaning; whether they can be reached, the scheduler finds out.

@@ -15,7 +15,8 @@ from onnx_hw.ir.network import Network
 from onnx_hw.ir.target import DesignTarget
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.ops.folding import Folding
-from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw.ops.tape import ReaderTiming
+from onnx_hw.runtime.schedule_request import ScheduleRequest, WeightPlace
 from onnx_hw.schedule.budget import RESOURCES, Budget, amount
 from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.cost_model import Cost
@@ -30,7 +31,8 @@ from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
-from onnx_hw_link.flash_tape import FlashTiming, image_bytes, whole_rows
+from onnx_hw_link.flash_tape import image_bytes
+from onnx_hw_link.sdram_tape import SdramTiming
 
 NOTHING = Cells()
 
@@ -86,12 +88,15 @@ def schedule_for_board(
     Raises:
         UserError: as ``schedule_network``; the weights outside the chip do not fit in the memory of the board.
     """
-    design, foldings = _on_chip(board, network, request or ScheduleRequest(), search)
+    request = request or ScheduleRequest()
+    design, foldings = _on_chip(board, network, request, search)
     if not design.taped_ports():
         return design, foldings
-    design = write_tape(replace(design, flash=_timing(board, design.clock_mhz)))
+    timing = reader_timing(board, design.clock_mhz, request.memory)
+    design = replace(design, sdram=timing) if isinstance(timing, SdramTiming) else replace(design, flash=timing)
+    design = write_tape(design)
     assert design.tape is not None
-    taken = image_bytes(design.tape.size)
+    taken = image_bytes(design.sdram.flash_bytes(design.tape.size) if design.sdram else design.tape.size)
     if board.memory is not None and taken > board.memory.room():
         raise user_error(
             "too-big",
@@ -104,16 +109,31 @@ def schedule_for_board(
     return design, foldings
 
 
-def _timing(board: Board, clock_mhz: float) -> FlashTiming | None:
-    """Return the timing of the reader of a board's flash; None for a board without one."""
-    return board.memory.timing(clock_mhz) if board.memory else None
+def reader_timing(board: Board, clock_mhz: float, memory: WeightPlace) -> ReaderTiming | None:
+    """Return the timing of the reader of a board's memory; None for a board without one.
+
+    Raises:
+        UserError: the memory is too slow for the clock.
+    """
+    if memory is WeightPlace.FLASH or board.sdram is None:
+        return board.memory.timing(clock_mhz) if board.memory else None
+    try:
+        return board.sdram.timing(clock_mhz)
+    except ValueError as error:
+        raise user_error(
+            "clock",
+            f"{error}: the SDRAM of `{board.name}` has the clock of the chip",
+            where="--memory sdram",
+            hint="choose a lower --clock, or --memory flash",
+            stage="schedule",
+        ) from None
 
 
-def most_frames_from_memory(board: Board, network: Network, clock_mhz: float) -> float:
+def most_frames_from_memory(board: Board, network: Network, clock_mhz: float, memory: WeightPlace) -> float:
     """Return the greatest rate that the weights outside the chip allow; infinity where there are none."""
     used = sum(-(-bits // 8) for node in network.nodes if (bits := node.operator.taped_bits))
-    timing = _timing(board, clock_mhz)
-    return clock_mhz * 1e6 / timing.pass_cycles(whole_rows(used)) if timing and used else math.inf
+    timing = reader_timing(board, clock_mhz, memory)
+    return clock_mhz * 1e6 / timing.pass_cycles(timing.whole(used)) if timing and used else math.inf
 
 
 def _on_chip(
@@ -125,7 +145,8 @@ def _on_chip(
 
     budget, most = target_budget(board, multipliers, shell), full_budget(board, multipliers, shell)
     if isinstance(board, LinkedBoard) and request.wants_fastest and not multipliers and not request.depths:
-        fps = min(most_frames_a_second(network, board.link), most_frames_from_memory(board, network, target.clock_mhz))
+        from_memory = most_frames_from_memory(board, network, target.clock_mhz, request.memory)
+        fps = min(most_frames_a_second(network, board.link), from_memory)
         enough = design_at_rate(network, budget, fps, target=target, most=most, search=search)
         if enough is not None:
             return enough  # else the chip does not keep the link busy: as fast as it can, then

@@ -21,7 +21,7 @@ import numpy as np
 
 from onnx_hw.ir.design import Design, FifoSize
 from onnx_hw.ir.verify_design import verify_design
-from onnx_hw.ops.tape import TAPE, TAPE_DEPTH, WEIGHTS_PORT, WORD_DEPTH, Tape, weights_edge
+from onnx_hw.ops.tape import TAPE, WEIGHTS_PORT, Tape, weights_edge
 from onnx_hw.timing.prediction import Events
 
 NEVER = np.iinfo(np.int64).max
@@ -47,8 +47,10 @@ def write_tape(design: Design) -> Design:
 
 def with_tape(design: Design, tape: Tape) -> Design:
     """Return the design with a tape, and the FIFOs behind its deal and its reader."""
-    depths = {weights_edge(port.node): WORD_DEPTH for port in tape.ports}
-    depths |= {TAPE: TAPE_DEPTH} if design.flash else {}
+    reader = design.reader
+    depths = {weights_edge(port.node): reader.word_depth(port.word_bytes) if reader else 1 for port in tape.ports}
+    depths |= {TAPE: reader.depth} if reader else {}
+    tape = replace(tape, sdram=design.sdram)
     fifos = {**design.fifos, **{tensor: FifoSize(depth, 1, depth) for tensor, depth in depths.items()}}
     return verify_design(replace(design, tape=tape, fifos=fifos), "write_tape")
 
@@ -60,7 +62,7 @@ def group_needs(design: Design) -> dict[str, np.ndarray]:
     Args:
         design: without a tape, so that each core's weights come from a source of its own, and are always there.
     """
-    alone = replace(design, tape=None, flash=None)
+    alone = replace(design, tape=None, flash=None, sdram=None)
     offers = {edge.tensor: np.zeros(edge.beats, dtype=np.int64) for edge in alone.edges() if edge.producer is None}
     depths = {edge.tensor: design.fifos[edge.tensor].depth for edge in alone.edges() if edge.producer}
     fires = Events(alone).solve(1, offers=offers, depths=depths).fires

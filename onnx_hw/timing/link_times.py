@@ -63,8 +63,8 @@ class BehindALink:
         if design.network.keepers:  # what is made of a state alone is there before the first byte of a session
             engines = (engine for schedule in design.schedules().values() for engine in schedule.engines)
             self._settling += sum(engine.operations + engine.latency for engine in engines)
-        if design.flash is not None and design.tape is not None:  # by then the weights' buffers are full, and it waits
-            self._settling += design.flash.once + design.flash.pass_cycles(design.tape.size)
+        if design.reader is not None and design.tape is not None:  # by then the weights' buffers are full, and it waits
+            self._settling += design.reader.before(design.tape.size) + design.reader.pass_cycles(design.tape.size)
         links.all += [
             Wait(consumer, pops, INTO, _numbers(ends), "a beat", 1),
             Wait(INTO, _numbers(starts), consumer, pops, "the beat before to be taken", 1, lag=1),

@@ -146,3 +146,43 @@ def test_a_board_without_a_known_flash_is_refused() -> None:
 def test_weights_are_loadable_or_outside() -> None:
     with pytest.raises(UserError, match="not both"):
         onnx_hw.build(perceptron_model(), board="ulx3s", calibration=SAMPLES, memory="auto", weights="loadable")
+
+
+@pytest.fixture(scope="module")
+def from_sdram(tmp_path_factory: pytest.TempPathFactory) -> onnx_hw.Build:
+    return onnx_hw.build(
+        perceptron_model(),
+        board="ulx3s",
+        calibration=SAMPLES,
+        memory="sdram",
+        clock_mhz=100,
+        stop_after="simulate",
+        witness=False,
+        out=tmp_path_factory.mktemp("sdram"),
+    )
+
+
+def test_every_firing_agrees_where_an_sdram_holds_the_weights(from_sdram: onnx_hw.Build) -> None:
+    """The SDRAM and the flash that fills it are simulated with the circuit; the rate is what the law says."""
+    simulation, design = from_sdram.report.simulation, read_design(from_sdram.folder).design
+    assert simulation is not None and (simulation.mismatches, simulation.firing_mismatches) == (0, 0)
+    assert simulation.values_compared > 1000 and simulation.firings_compared > 10_000
+    assert design.tape is not None and design.sdram is not None and design.flash is None
+    assert design.interval == simulation.interval_cycles == design.sdram.pass_cycles(design.tape.size)
+    said = schedule_fact(describe_plan(design, ScheduleRequest()), design, "", "")
+    assert "the memory sets the pace; memory: 1.4 kB" in said and said.endswith("of 200.00 MB/s")
+
+
+def test_the_netlist_has_the_pins_of_the_sdram(from_sdram: onnx_hw.Build) -> None:
+    netlist = netlist_of(read_design(from_sdram.folder).design)
+    assert "USRMCLK" in netlist.rtlil and "ODDRX1F" in netlist.rtlil
+    pads = {"clk__io": "F19", "ras__io": "R20", "dq__io[15]": "J17", "a__io[12]": "G19", "ba__io[1]": "N20"}
+    for pad, pin in pads.items():
+        assert f'LOCATE COMP "sdram_0__{pad}" SITE "{pin}";' in netlist.constraints
+
+
+@pytest.mark.slow
+def test_a_whole_chip_with_an_sdram_computes_as_golden(from_sdram: onnx_hw.Build) -> None:
+    network = read_design(from_sdram.folder).design.network
+    result = onnx_hw.infer(from_sdram.folder, SAMPLES, port="sim")
+    np.testing.assert_array_equal(result["y"], golden.run(network, {"x": SAMPLES})["y"])

@@ -7,12 +7,16 @@ from dataclasses import replace
 import pytest
 
 import onnx_hw_boards
+from onnx_hw.commands.weights_outside import with_weights_outside
+from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.runtime.schedule_request import ScheduleRequest
+from onnx_hw.runtime.options import MemoryChoice
+from onnx_hw.runtime.schedule_request import ScheduleRequest, WeightPlace
 from onnx_hw.schedule.choose_outside import candidates_outside, put_outside, put_outside_what_does_not_fit
+from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.schedule_for_board import most_frames_from_memory, schedule_for_board
 from onnx_hw_boards.memory import WeightMemory
 from support.taped_designs import perceptron
@@ -57,7 +61,7 @@ def test_a_design_is_no_wider_than_its_memory_is_fast() -> None:
     network = put_outside(network_of(256, 128, 64), ["product0", "product1"])
     design, _ = schedule_for_board(ULX3S, network)
     assert design.tape is not None and design.flash == ULX3S.memory.timing(design.clock_mhz)  # type: ignore[union-attr]
-    rate = most_frames_from_memory(ULX3S, network, design.clock_mhz)
+    rate = most_frames_from_memory(ULX3S, network, design.clock_mhz, WeightPlace.FLASH)
     assert design.frames_per_second == rate, "the flash is what is slowest, whole bytes and no gaps"
     assert design.resources().mac_lanes <= 4, "a lane takes a byte a cycle, the flash brings one in four or more"
 
@@ -79,3 +83,56 @@ def test_timings_of_the_memory() -> None:
     memory = WeightMemory(bytes=1 << 24, offset=1 << 20)
     assert [memory.timing(mhz).half_period for mhz in (25, 100, 120, 250)] == [1, 1, 2, 4]
     assert memory.peak_bytes_a_second(100) == 25e6 and memory.room() == 15 << 20
+
+
+def test_a_design_is_as_wide_as_an_sdram_is_fast() -> None:
+    network = put_outside(network_of(256, 128, 64), ["product0", "product1"])
+    request = ScheduleRequest(memory=WeightPlace.SDRAM, clock_mhz=100)
+    design, _ = schedule_for_board(ULX3S, network, request)
+    assert ULX3S.sdram is not None and design.flash is None
+    assert design.tape is not None and design.sdram == ULX3S.sdram.timing(100)
+    rate = most_frames_from_memory(ULX3S, network, 100, WeightPlace.SDRAM)
+    assert rate > 5 * most_frames_from_memory(ULX3S, network, 100, WeightPlace.FLASH)
+    assert design.frames_per_second >= most_frames_a_second_of(design, network)
+
+
+def most_frames_a_second_of(design: Design, network: Network) -> float:
+    """Return what the link of the board allows, or the memory."""
+    return min(
+        most_frames_a_second(network, ULX3S.link),  # type: ignore[attr-defined]
+        most_frames_from_memory(ULX3S, network, design.clock_mhz, WeightPlace.SDRAM),
+    )
+
+
+def test_the_clock_of_an_sdram_has_a_limit() -> None:
+    network = put_outside(network_of(256, 128, 64), ["product0"])
+    with pytest.raises(UserError, match="133 MHz or less, not 150 MHz: the SDRAM of `ulx3s` has the clock of the chip"):
+        schedule_for_board(ULX3S, network, ScheduleRequest(memory=WeightPlace.SDRAM, clock_mhz=150))
+
+
+@pytest.mark.parametrize(
+    ("choice", "fps", "memory"),
+    [
+        ("flash", None, WeightPlace.FLASH),
+        ("sdram", None, WeightPlace.SDRAM),
+        ("auto", None, WeightPlace.SDRAM),
+        ("auto", 10, WeightPlace.FLASH),
+        ("auto", 400, WeightPlace.SDRAM),
+    ],
+)
+def test_auto_takes_the_flash_where_it_is_quick_enough(choice: str, fps: float | None, memory: WeightPlace) -> None:
+    request = ScheduleRequest(fps=fps)
+    network, chosen = with_weights_outside(
+        MemoryChoice(choice), ULX3S, network_of(1024, 320, 768, 16), request, lambda _: None
+    )
+    assert chosen == replace(request, memory=memory) and outside(network)
+
+
+def test_auto_takes_the_flash_of_a_board_without_an_sdram() -> None:
+    board = replace(ULX3S, sdram=None)
+    network = network_of(1024, 320, 768, 16)
+    assert (
+        with_weights_outside(MemoryChoice.AUTO, board, network, ScheduleRequest(), lambda _: None)[1].memory == "flash"
+    )
+    with pytest.raises(UserError, match="weights must come from an SDRAM; `ulx3s` has none that onnx-hw knows"):
+        with_weights_outside(MemoryChoice.SDRAM, board, network, ScheduleRequest(), lambda _: None)

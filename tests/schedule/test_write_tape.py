@@ -17,7 +17,7 @@ from onnx_hw.timing.frame_times import Frames
 from onnx_hw_link.flash_tape import FlashTiming
 from support.design_bench import Bench, assert_proven, no_stall, prove, random_frames, random_stall
 from support.long_runs import prove_networks
-from support.taped_designs import FAST_FLASH, in_order, perceptron, taped_designs
+from support.taped_designs import FAST_FLASH, SMALL_SDRAM, in_order, perceptron, taped_designs
 
 LAYERS = ((12, 9, 8, 5), ((4, 3), (3, 2), (2, 1)))
 
@@ -32,7 +32,7 @@ def test_random_networks_on_a_tape() -> None:
 def test_a_tape_stops_no_network_that_goes_on_without_it(design: Design) -> None:
     """With a source of its own for each core, the same frames leave or do not."""
     kept = {tensor: size for tensor, size in design.fifos.items() if tensor in design.network.tensors}
-    free = replace(design, tape=None, flash=None, fifos=kept)
+    free = replace(design, tape=None, flash=None, sdram=None, fifos=kept)
     assert Frames(design).times(3, interval=0).live == Frames(free).times(3, interval=0).live
 
 
@@ -52,6 +52,19 @@ def test_a_perceptron_on_a_tape(flash: FlashTiming | None, stalls: bool) -> None
     assert_proven(run)
     if flash and not stalls:
         assert run.interval_cycles == design.interval == flash.pass_cycles(220), "the flash is never idle"
+
+
+@pytest.mark.parametrize("stalls", [False, True])
+@pytest.mark.parametrize("word_bytes", [2, 4])
+def test_a_perceptron_whose_weights_come_from_an_sdram(word_bytes: int, stalls: bool) -> None:
+    """The circuit of the bench has models of the SDRAM and of its flash in it, and is refreshed while it waits."""
+    timing = replace(SMALL_SDRAM, word_bytes=word_bytes)
+    design = write_tape(perceptron(*LAYERS, sdram=timing))
+    run = prove(design, frames=4, stalls=stalls)
+    assert_proven(run)
+    assert design.tape is not None and design.tape.size == timing.whole(design.tape.used_bytes)
+    if not stalls:
+        assert run.interval_cycles == design.interval == timing.pass_cycles(design.tape.size)
 
 
 def test_a_frame_needs_no_later_one() -> None:

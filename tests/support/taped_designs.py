@@ -18,7 +18,10 @@ from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.tape import Tape, weights_edge
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.write_tape import with_tape, write_tape
+from onnx_hw_boards.memory import WeightMemory
+from onnx_hw_boards.sdram import SdramMemory
 from onnx_hw_link.flash_tape import FlashTiming
+from onnx_hw_link.sdram_tape import SdramTiming
 from support.hand_built_designs import Sketch
 from support.random_designs import chains, residuals
 
@@ -39,6 +42,13 @@ def on_tape(design: Design, capacities: dict[str, int | None]) -> Design:
     return replace(design, network=replace(design.network, nodes=nodes))
 
 
+SMALL_SDRAM = replace(
+    SdramMemory(2, 16, 64, WeightMemory(1 << 24, 1 << 20), interval_ns=600, power_up_us=0.1).timing(50),
+    flash=FAST_FLASH,
+)
+"""SDRAM of short rows, at the clock of a design without a board, which is soon ready and often refreshed."""
+
+
 @st.composite
 def taped_designs(draw: st.DrawFn, size: int, operations: int) -> Design:
     """Random networks of which one to four products take their weights from a tape: from outside, or from a flash."""
@@ -47,7 +57,8 @@ def taped_designs(draw: st.DrawFn, size: int, operations: int) -> Design:
     assume(products)
     chosen = draw(st.permutations(products))[: draw(st.integers(1, MOST_ON_TAPE))]
     design = on_tape(design, {name: draw(st.sampled_from([None, 1, 2, 3])) for name in chosen})
-    design = write_tape(replace(design, flash=draw(st.sampled_from([None, FAST_FLASH]))))
+    memory = draw(st.sampled_from([{}, {"flash": FAST_FLASH}, {"sdram": SMALL_SDRAM}]))
+    design = write_tape(replace(design, **memory))
     deeper = {weights_edge(name): FifoSize(draw(st.integers(1, 3)), 1, 1) for name in chosen}
     return replace(design, fifos={**design.fifos, **deeper})
 
@@ -57,6 +68,7 @@ def perceptron(
     lanes: Sequence[tuple[int, int]],
     *,
     flash: FlashTiming | None = None,
+    sdram: SdramTiming | None = None,
     capacity: int | None = 2,
     taped: bool = True,
 ) -> Design:
@@ -76,7 +88,7 @@ def perceptron(
         requantize = Requantize(product.results()[0], (Fraction(1, 16 * tensor.channels),), (Fraction(0),), grid)
         (x,) = sketch.add(f"requantize{k}", requantize, [x], RequantizeFolding(given), 2)
         tensor = requantize.results()[0]
-    return replace(sketch.design(), flash=flash)
+    return replace(sketch.design(), flash=flash, sdram=sdram)
 
 
 def in_order(design: Design, runs: Sequence[tuple[int, int]]) -> Design:

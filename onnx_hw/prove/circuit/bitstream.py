@@ -24,7 +24,7 @@ from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.prove.circuit import pin_level
-from onnx_hw.prove.circuit.gate_level import NotSimulated, frames_of_a_run
+from onnx_hw.prove.circuit.gate_level import SDRAM_UNKNOWN, NotSimulated, frames_of_a_run
 from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, streams_of
 from onnx_hw.prove.circuit.pin_level import BoardNetlist
 from onnx_hw.prove.circuit.run_time import announce_long_run
@@ -170,6 +170,8 @@ def check(
     unpack = chip.family.unpacker()
     if unpack is None:
         raise NotSimulated(f"the bitstreams of {chip.family.name} are not unpacked")
+    if design.sdram is not None:
+        raise NotSimulated(SDRAM_UNKNOWN)
     try:
         pin_of = _pins(design, chip)
         progress("reading the file")

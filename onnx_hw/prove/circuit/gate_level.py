@@ -46,6 +46,9 @@ CYCLES_PER_COMPARED = (4, 16)
 """Least and most cycles from one of those to the next. Counting costs about a fifth of the time of a cycle."""
 
 
+SDRAM_UNKNOWN = "there is no model of the SDRAM beside a netlist yet, from which the weights come"
+
+
 class NotSimulated(Exception):
     """The netlist cannot be simulated here; the message says why."""
 
@@ -156,6 +159,8 @@ def simulate(
     from onnx_hw_sim.gates.cell_models import UnmodelledCell
     from onnx_hw_tools.tools import ToolMissing
 
+    if design.sdram is not None:
+        raise NotSimulated(SDRAM_UNKNOWN)
     compare = _through_pins if isinstance(chip.target.board, LinkedBoard) else _on_pins
     try:
         return compare(design, chip, netlist, integers, progress)

@@ -15,7 +15,7 @@ import numpy as np
 
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.ops.tape import DEAL, FLASH
+from onnx_hw.ops.tape import DEAL, FLASH, SDRAM
 from onnx_hw.timing.prediction import BlockedEngine
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class _EdgeComparison:
 
     def __init__(self, edge: Edge, beats: np.ndarray, whole: int, before: int) -> None:
         self._edge, self._beats, self._whole, self._before = edge, beats, whole, before
-        self._endless = edge.producer is not None and edge.producer[0] in (DEAL, FLASH)  # it never ends
+        self._endless = edge.producer is not None and edge.producer[0] in (DEAL, FLASH, SDRAM)  # it never ends
         self._seen = self.compared = self.wrong = 0
         self.difference: Difference | None = None
 

@@ -17,9 +17,11 @@ from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tape import Tape
+from onnx_hw_link.sdram_tape import SdramTiming
 
 STAGE = "assemble"
 CRC_POLYNOMIAL = 0x1_0040_0007
+SDRAM_POLYNOMIAL = 1 << 31 | 1 << 3 | 1
 DIGEST_SIZE, CRC_SIZE = 16, 4
 
 
@@ -53,7 +55,7 @@ def check_tape(file: Path, design: Design) -> TapeCheck:
     assert tape is not None
     sentences = list(_frame_faults(image, tape))
     weights, wrong = 0, len(sentences)
-    dealt = _dealt(image[DIGEST_SIZE : len(image) - CRC_SIZE], tape)
+    dealt = _dealt(image[DIGEST_SIZE : len(image) - CRC_SIZE][: tape.size], tape)
     for port, words in zip(tape.ports, dealt, strict=True):
         node = design.network.node(port.node)
         ordered = node.operator.taped_words(design.folding(node))
@@ -79,15 +81,35 @@ def tape_error(check: TapeCheck, file: Path) -> UserError:
 def _frame_faults(image: bytes, tape: Tape) -> Iterator[str]:
     """Yield what is wrong with length, digest and CRC."""
     dealt = sum(groups * tape.ports[which].group_words * tape.ports[which].word_bytes for which, groups in tape.runs)
-    rows = DIGEST_SIZE + CRC_SIZE + tape.size
+    contents = image[DIGEST_SIZE : len(image) - CRC_SIZE]
+    rows = DIGEST_SIZE + CRC_SIZE + (tape.sdram.flash_bytes(tape.size) if tape.sdram else tape.size)
     if len(image) != rows or dealt > tape.size:
         yield f"the file has {len(image):,} bytes, and the circuit reads {rows:,}, of which it deals {dealt:,}"
     if _remainder(image):
         yield "the CRC at the end of the file is not that of its bytes"
+    if tape.sdram and (fault := _sdram_fault(contents, tape.size, tape.sdram)):
+        yield fault
     state = hashlib.sha256(repr((tape.ports, tape.runs)).encode())
-    state.update(image[DIGEST_SIZE : len(image) - CRC_SIZE])
+    state.update(contents[: tape.size])
     if image[:DIGEST_SIZE] != state.digest()[:DIGEST_SIZE]:
         yield "the digest in front is not that of the weights and their order"
+
+
+def _sdram_fault(contents: bytes, size: int, timing: SdramTiming) -> str:
+    """Return what is wrong with the rows of an SDRAM as a sentence, or nothing: their check sum, and zeros behind them.
+
+    The words, the high bit of each one first, come into a remainder that begins with ones; it must end with ones.
+    """
+    end, each, ones = size + CRC_SIZE, timing.word_bytes, (1 << 31) - 1
+    if any(contents[end:]):
+        return "there must be zeros behind the rows of the SDRAM"
+    rest = ones
+    for at in range(0, end, each):
+        for byte in reversed(contents[at : at + each]):
+            for bit in range(7, -1, -1):
+                rest = rest << 1 | byte >> bit & 1
+                rest ^= SDRAM_POLYNOMIAL if rest > ones else 0
+    return "" if rest == ones else "the check sum behind the rows of the SDRAM is not that of their words"
 
 
 def _remainder(image: bytes) -> int:

@@ -1,7 +1,8 @@
 """Deal: an engine that hands the bytes of a tape to cores, as words, after a table of runs.
 
-A run is some groups of words of one port, one after the other. The table lies in a memory; the counters hold the place
-of the next byte, one ahead as those of every engine.
+A token is what the memory gives at once, a byte or more; a word takes whole tokens. A run is some groups of words of
+one port, one after the other. The table lies in a memory; the counters hold the place of the next token, one ahead as
+those of every engine.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from onnx_hw_rtl.streams.engine import Engine, Turn, delayed, pick
 from onnx_hw_rtl.streams.stream import beat, bits_of
 
 LATENCY = 2
-"""Cycles from the byte that ends a word until the word arrives in the FIFO."""
+"""Cycles from the token that ends a word until the word arrives in the FIFO."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class DealtPort:
 
 @dataclass(frozen=True)
 class _Place:
-    """Place of a byte: number of its run, the port, and its group, word and byte within the run."""
+    """Place of a token: number of its run, the port, and its group, word and token within the run."""
 
     run: int
     port: int
@@ -58,13 +59,19 @@ class Deal(Core):
         ports: the cores' ports, called ``w0``, ``w1`` and so on; a word is one integer there.
         runs: (port, groups) of each run of a frame.
         padding: bytes at the end of a frame that nobody gets.
+        token_bytes: bytes that come at once.
     """
 
-    def __init__(self, ports: Sequence[DealtPort], runs: Sequence[tuple[int, int]], *, padding: int) -> None:
-        self.dealt = tuple(ports)
+    def __init__(
+        self, ports: Sequence[DealtPort], runs: Sequence[tuple[int, int]], *, padding: int, token_bytes: int = 1
+    ) -> None:
+        if padding % token_bytes or any(port.word_bytes % token_bytes for port in ports):
+            raise ValueError(f"words and padding must be whole tokens of {token_bytes} bytes")
+        self.dealt, self.token_bytes = tuple(ports), token_bytes
+        padding //= token_bytes
         self.runs = [(port, groups) for port, groups in runs] + ([(len(ports), padding)] if padding else [])
         super().__init__(
-            {"tape": beat(1, 8, False)},
+            {"tape": beat(token_bytes, 8, False)},
             {f"w{k}": (beat(1, port.bits, False), port.depth) for k, port in enumerate(ports)},
             ("deal",),
         )
@@ -72,16 +79,16 @@ class Deal(Core):
     def elaborate(self, platform: object) -> Module:
         m = self.begin()
         outboxes = [self.outboxes[f"w{k}"] for k in range(len(self.dealt))]
-        self._word_bytes = [port.word_bytes for port in self.dealt] + [1]
+        self._word_tokens = [port.word_bytes // self.token_bytes for port in self.dealt] + [1]
         self._group_words = [port.group_words for port in self.dealt] + [1]
         first, second = islice(self._places(), 2)
         self._first = first
-        self._port = Signal(range(len(self._word_bytes)), init=second.port, name="port")
-        self._byte = Signal(range(max(2, *self._word_bytes)), init=second.byte, name="byte")
+        self._port = Signal(range(len(self._word_tokens)), init=second.port, name="port")
+        self._byte = Signal(range(max(2, *self._word_tokens)), init=second.byte, name="byte")
         self._word = Signal(range(max(2, *self._group_words)), init=second.word, name="word")
         self._group = Signal(range(max(2, *(groups for _, groups in self.runs))), init=second.group, name="group")
         self._word_ends = Signal(name="word_ends")
-        m.d.comb += self._word_ends.eq(self._byte == pick(self._port, [n - 1 for n in self._word_bytes]))
+        m.d.comb += self._word_ends.eq(self._byte == pick(self._port, [n - 1 for n in self._word_tokens]))
         engine = Engine(
             m,
             "deal",
@@ -99,12 +106,12 @@ class Deal(Core):
         return m
 
     def _places(self) -> Iterator[_Place]:
-        """Yield the places of all bytes, frame after frame."""
+        """Yield the places of all tokens, frame after frame."""
         while True:
             for run, (port, groups) in enumerate(self.runs):
                 for group in range(groups):
                     for word in range(self._group_words[port]):
-                        for byte in range(self._word_bytes[port]):
+                        for byte in range(self._word_tokens[port]):
                             yield _Place(run, port, group, word, byte)
 
     def _ends_word_of(self, number: int) -> Any:
@@ -112,16 +119,16 @@ class Deal(Core):
 
         def ends(turn: Turn) -> Any:
             if isinstance(turn["byte"], int):  # the very first operation
-                return int(self._first.port == number and self._first.byte == self._word_bytes[number] - 1)
+                return int(self._first.port == number and self._first.byte == self._word_tokens[number] - 1)
             return (self._port == number) & self._word_ends
 
         return ends
 
     def _count(self, m: Module, fires: Value, run: int) -> None:
-        """Let the place of the next byte go on.
+        """Let the place of the next token go on.
 
         Args:
-            run: the one of the second byte.
+            run: the one of the second token.
         """
         count, port_bits = len(self.runs), len(self._port)
         table = [port | groups - 1 << port_bits for port, groups in self.runs]
@@ -156,7 +163,7 @@ class Deal(Core):
         width = 8 * max(port.word_bytes for port in self.dealt)
         came = delayed(m, bits_of(self.tape.payload), 1, "came")
         word = Signal(width, reset_less=True, name="assembled")
-        shifted = Cat(word[8:], came)
+        shifted = Cat(word[8 * self.token_bytes :], came)
         for bits, strobe in spread(m, Mux(ResetSignal(allow_reset_less=True), 0, engine.fire), width, "comes"):
             with m.If(strobe):
                 m.d.sync += word[bits].eq(shifted[bits])

@@ -23,6 +23,7 @@ from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
 from onnx_hw_link.sdram_tape import CHECK_BITS, CHECK_START, CHECK_TAPS, SdramTiming
+from onnx_hw_rtl.memory.qspi_flash import ALARMS
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, delayed
 from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
@@ -33,6 +34,10 @@ IDLE, ACTIVATE, READ, WRITE, PRECHARGE, REFRESH, SET_MODE = 0b111, 0b110, 0b101,
 
 ALL_BANKS = 1 << 10
 """Address bit with which a precharge closes all banks."""
+
+
+SDRAM_PINS = ("cke", "command", "ba", "a", "dq_o", "dq_oe", "dq_i")
+"""Names of the ports on the side of the memory."""
 
 
 def sdram_ports(timing: SdramTiming) -> dict[str, Any]:
@@ -71,6 +76,7 @@ class SdramReader(Core):
     Ports:
         o: the words of the tape.
         bad: the check sum of a pass was wrong.
+        begins: strobe of a pass, when its first row has been read; another one only where all passes before were good.
         cke, command, ba, a, dq_o, dq_oe, dq_i: the pins of the memory; words have passed an input register.
     """
 
@@ -84,7 +90,7 @@ class SdramReader(Core):
             {},
             {"o": (beat(1, 8 * timing.word_bytes, False), depth)},
             ("fill", "send"),
-            {**sdram_ports(timing), "bad": Out(1), **(ports or {})},
+            {**sdram_ports(timing), **{name: Out(1) for name in ALARMS}, **(ports or {})},
         )
 
     @property
@@ -122,6 +128,8 @@ class SdramReader(Core):
         self._keep(m, send, comes)
         ends_pass = fill.decode(lambda t: (t["row"] == rows - 1) & (t["step"] == timing.closes - 1), 1, "pass_ends")
         self._check(m, comes, delayed(m, fill.works & ends_pass, timing.read + 3, "ends", strobe=True), wrong)
+        begins = fill.decode(lambda t: (t["row"] == 0) & (t["step"] == timing.closes), 1, "pass_begins")
+        m.d.sync += self.begins.eq(fill.works & begins & ~self.bad)
         self.arrives(m, "o", timing.latency)
         self.report(m, fill, send)
         return m

@@ -126,7 +126,7 @@ class FilledSdramReader(SdramReader):
 
     @property
     def once(self) -> int:
-        return self.timing.once(self.tape_bytes)
+        return self.timing.before(self.tape_bytes)
 
     def before(self, m: Module, runs: Value) -> tuple[Value, Value]:
         timing = self.timing

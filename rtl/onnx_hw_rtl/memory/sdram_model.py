@@ -7,7 +7,7 @@ It knows what a reader uses: reads and writes of one word each, and precharges o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import reduce
 from math import ceil
@@ -17,12 +17,14 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory
 from amaranth.lib.wiring import Component, In, Out
 
+from onnx_hw_link.sdram_tape import SdramTiming
 from onnx_hw_rtl.memory.sdr_sdram import (
     ACTIVATE,
     IDLE,
     PRECHARGE,
     READ,
     REFRESH,
+    SDRAM_PINS,
     SET_MODE,
     WRITE,
 )
@@ -288,3 +290,45 @@ class SdramModel(Component):
         for found, fault in finds:
             with m.If(found & (self.fault == Const(0, 4))):
                 m.d.sync += self.fault.eq(fault)
+
+
+def with_geometry(part: SdramPart, timing: SdramTiming) -> SdramPart:
+    """Return a part with the times of one, and the geometry and the refresh interval that a reader counts on."""
+    return replace(part, word_bytes=timing.word_bytes, columns=timing.columns, rows=timing.rows, banks=timing.banks)
+
+
+class BesideSdram(Component):
+    """Circuit with an SDRAM beside it: the ports of the circuit, without those of its reader that lead to the SDRAM.
+
+    The input registers that a board has behind the pins are here.
+
+    Args:
+        circuit: the circuit; it has the ports of ``onnx_hw_rtl.memory.sdr_sdram.sdram_ports``.
+        prefix: first part of the names of these.
+        falling: whether the input registers take data at the falling edge.
+
+    Ports, besides: ``sdram_fault``, an ``SdramFault``.
+    """
+
+    def __init__(self, circuit: Component, model: SdramModel, prefix: str, *, falling: bool) -> None:
+        self.circuit, self.model, self.falling = circuit, model, falling
+        self._pins = {f"{prefix}_{name}": name for name in SDRAM_PINS}
+        members = circuit.signature.members
+        kept = {name: members[name] for name in members if name not in self._pins}
+        super().__init__({**kept, "sdram_fault": Out(SdramFault)})
+
+    def elaborate(self, platform: object) -> Module:
+        m, model = Module(), self.model
+        m.submodules.circuit, m.submodules.model = self.circuit, model
+        for name, member in self.circuit.signature.members.items():
+            inner = getattr(self.circuit, name)
+            if name not in self._pins:
+                outer = getattr(self, name)
+                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
+            elif self._pins[name] == "dq_i":
+                m.d.sync += inner.eq(model.dq_fall if self.falling else model.dq_rise)
+            else:
+                there = {"dq_o": "dq_i"}.get(self._pins[name], self._pins[name])
+                m.d.comb += getattr(model, there).eq(inner)
+        m.d.comb += self.sdram_fault.eq(model.fault)
+        return m

@@ -28,7 +28,9 @@ class BoardTop(Elaboratable):
         setting: setting of the PLL between the platform's clock and ``sync``; None without a PLL.
         reset_cycles: least number of cycles in reset.
         flash: name and number of the resource of a flash that the circuit reads; None where it reads none.
-        alarm: those of an LED that shows that the flash holds wrong weights; None without one.
+        alarm: the name and number of an LED that shows that the memory holds wrong weights; None without one.
+        sdram: those of an SDRAM that the circuit reads, too; None where it reads none.
+        falling: whether the input registers behind the pins of an SDRAM take data at the falling edge of the clock.
     """
 
     def __init__(
@@ -42,9 +44,12 @@ class BoardTop(Elaboratable):
         reset_cycles: int,
         flash: tuple[str, int] | None = None,
         alarm: tuple[str, int] | None = None,
+        sdram: tuple[str, int] | None = None,
+        falling: bool = False,
     ) -> None:
         self.circuit, self.target, self.link, self.ports = circuit, target, link, ports
         self.setting, self.reset_cycles, self.flash, self.alarm = setting, reset_cycles, flash, alarm
+        self.sdram, self.falling = sdram, falling
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -71,27 +76,64 @@ class BoardTop(Elaboratable):
             if self.alarm is not None:
                 m.submodules.alarm = led = io.Buffer("o", platform.request(*self.alarm, dir="-"))
                 m.d.comb += led.o.eq(self.circuit.weights_bad)
+        if self.sdram is not None:
+            self._connect_sdram(m, platform.request(*self.sdram, dir="-"))
         return m
+
+    def _connect_sdram(self, m: Module, pads: Any) -> None:
+        """Connect the reader of an SDRAM, whose clock is the inverted one of ``sync``; input registers are here.
+
+        Pins that a board ties to a level have no pads.
+        """
+        circuit = self.circuit
+        m.submodules.sdram_clock = clock = io.DDRBuffer("o", pads.clk)
+        m.d.comb += [clock.o[0].eq(0), clock.o[1].eq(1)]
+        driven = dict(zip(("ras", "cas", "we"), ~circuit.sdram_command, strict=True))
+        driven |= {"cs": Const(1), "clk_en": circuit.sdram_cke, "dqm": Const(0, 4)}
+        driven |= {"ba": circuit.sdram_ba, "a": circuit.sdram_a}
+        for name, value in driven.items():
+            if hasattr(pads, name):
+                m.submodules[f"sdram_{name}"] = buffer = io.Buffer("o", getattr(pads, name))
+                m.d.comb += buffer.o.eq(value)
+        m.submodules.sdram_dq = data = io.Buffer("io", pads.dq)
+        came = Signal(len(circuit.sdram_dq_i))
+        if self.falling:
+            m.domains.falling = falling = ClockDomain(clk_edge="neg", reset_less=True, local=True)
+            m.d.comb += falling.clk.eq(ClockSignal("sync"))
+            early = Signal.like(came)
+            m.d.falling += early.eq(data.i)
+            m.d.board += came.eq(early)
+        else:
+            m.d.board += came.eq(data.i)
+        m.d.comb += [
+            data.o.eq(circuit.sdram_dq_o),
+            data.oe.eq(circuit.sdram_dq_oe),
+            circuit.sdram_dq_i.eq(came),
+        ]
 
     def _connect_flash(self, m: Module, pads: Any) -> None:
         """Connect the reader of a flash. Its clock has a pad of the resource, or one that only a primitive reaches."""
-        circuit = self.circuit
+        circuit, prefix = self.circuit, "flash" if self.sdram is None else "sdram_flash"
+
+        def of(name: str) -> Any:
+            return getattr(circuit, f"{prefix}_{name}")
+
         m.submodules.flash_select = select = io.Buffer("o", pads.cs)
-        m.d.comb += select.o.eq(~circuit.flash_cs_n)
+        m.d.comb += select.o.eq(~of("cs_n"))
         if hasattr(pads, "clk"):
             m.submodules.flash_clock = clock = io.Buffer("o", pads.clk)
-            m.d.comb += clock.o.eq(circuit.flash_sck)
+            m.d.comb += clock.o.eq(of("sck"))
         elif self.target.primitives.configuration_clock is not None:
-            m.submodules.flash_clock = self.target.primitives.configuration_clock(circuit.flash_sck)
+            m.submodules.flash_clock = self.target.primitives.configuration_clock(of("sck"))
         else:
             raise ValueError("the clock of the flash must have a pad, or a primitive that reaches it")
         for bit, name in enumerate(("copi", "cipo", "wp", "hold")):
             pad = getattr(pads, name)
             m.submodules[f"flash_{name}"] = data = io.Buffer("io", with_direction(pad))
             m.d.comb += [
-                data.o.eq(circuit.flash_dq_o[bit]),
-                data.oe.eq(circuit.flash_dq_oe[bit]),
-                circuit.flash_dq_i[bit].eq(data.i),
+                data.o.eq(of("dq_o")[bit]),
+                data.oe.eq(of("dq_oe")[bit]),
+                of("dq_i")[bit].eq(data.i),
             ]
 
     def _clock(self, m: Module, platform: Any) -> tuple[Value, Value]:

@@ -29,23 +29,29 @@ def connect_streams(m: Module, ports: Sequence[LinkPort], here: Component, there
             m.d.comb += b.eq(a) if here.signature.members[name].flow == Out else a.eq(b)
 
 
-FLASH_PREFIX = "flash_"
-"""First part of the names of the ports by which a network reaches a flash."""
+MEMORY_PREFIXES = ("flash_", "sdram_")
+"""First parts of the names of the ports by which a network reaches a memory."""
 
-_ALARMS = ("flash_bad", "flash_begins")
-"""Ports by which the reader of a flash says whether the weights are right."""
+_ALARMS = ("bad", "begins")
+"""Last parts of the ports by which the reader of a memory says whether the weights are right."""
+
+
+def _alarms(network: Component) -> list[str]:
+    """Return the ports of the reader's alarms; none without a reader."""
+    named = ([f"{prefix}{alarm}" for alarm in _ALARMS] for prefix in MEMORY_PREFIXES)
+    return next((names for names in named if names[0] in network.signature.members), [])
 
 
 def checks_weights(network: Component) -> bool:
     """Return whether a network checks weights that it reads while it computes."""
-    return _ALARMS[0] in network.signature.members
+    return bool(_alarms(network))
 
 
 def flash_ports(network: Component) -> dict[str, Any]:
-    """Return the ports that a shell has for a network: those that lead to a flash, and ``weights_bad``, an alarm."""
-    members = network.signature.members
-    ports = {name: members[name] for name in members if name.startswith(FLASH_PREFIX) and name not in _ALARMS}
-    return {**ports, **({"weights_bad": Out(1)} if checks_weights(network) else {})}
+    """Return the ports that a shell has for a network: those that lead to a memory, and ``weights_bad``, an alarm."""
+    members, alarms = network.signature.members, _alarms(network)
+    ports = {name: members[name] for name in members if name.startswith(MEMORY_PREFIXES) and name not in alarms}
+    return {**ports, **({"weights_bad": Out(1)} if alarms else {})}
 
 
 def connect_flash(m: Module, shell: Any, network: Component, end: Any) -> None:
@@ -56,7 +62,7 @@ def connect_flash(m: Module, shell: Any, network: Component, end: Any) -> None:
             m.d.comb += outside.eq(inside) if member.flow == Out else inside.eq(outside)
     if checks_weights(network):
         m.d.comb += [
-            Cat(end.pass_bad, end.pass_begins).eq(Cat(*(getattr(network, name) for name in _ALARMS))),
+            Cat(end.pass_bad, end.pass_begins).eq(Cat(*(getattr(network, name) for name in _alarms(network)))),
             shell.weights_bad.eq(end.damaged),
         ]
 

@@ -17,7 +17,7 @@ from onnx_hw_boards.memory import WeightMemory
 from onnx_hw_boards.sdram import SdramMemory
 from onnx_hw_link.flash_parts import FlashFault, FlashPart
 from onnx_hw_link.flash_tape import DIGEST_BYTES, tape_image
-from onnx_hw_link.sdram_tape import CHECK_BYTES, SdramTiming, check_bytes, flash_contents
+from onnx_hw_link.sdram_tape import CHECK_BYTES, SdramTiming, check_bytes
 from onnx_hw_rtl.memory.flash_model import FlashModel
 from onnx_hw_rtl.memory.sdr_sdram import SdramReader
 from onnx_hw_rtl.memory.sdram_from_flash import FilledSdramReader
@@ -90,7 +90,7 @@ class BesideMemories(Elaboratable):
 
 
 def image_of(timing: SdramTiming, tape: bytes) -> bytes:
-    return tape_image(DIGEST, flash_contents(timing, tape))
+    return tape_image(DIGEST, timing.in_flash(tape))
 
 
 def read(
@@ -114,7 +114,7 @@ def read(
     circuit = BesideMemories(timing, part, clock_mhz, tape, image_of(timing, tape) if image is None else image)
     reader, model = circuit.reader, circuit.model
     came, cycles, end = list[int](), list[int](), list[int]()
-    filled = timing.once(len(tape))
+    filled = timing.before(len(tape))
     total = filled + int(passes * timing.pass_cycles(len(tape))) + timing.latency + 3
 
     async def bench(context) -> None:  # type: ignore[no-untyped-def]  # Amaranth does not name its type
