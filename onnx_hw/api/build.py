@@ -113,8 +113,8 @@ def build(
         clock_mhz: clock to reach, in MHz, instead of the board's own.
         folding: TOML file with the lanes of every core, such as ``folding.toml`` of another build.
         weights: ``"loadable"`` for weights in memories that ``onnx-hw update`` fills with those of a retrained model.
-        memory: ``"flash"`` for weights that come from the board's flash, where each is used once a frame; ``"auto"``
-            for those that do not fit on the chip.
+        memory: ``"flash"`` or ``"sdram"`` for weights that come from this memory of the board, where each is used once
+            a frame; ``"auto"`` for those that do not fit on the chip.
         stop_after: last stage to run, such as ``"schedule"``.
         seed: seed of the placer.
         witness: whether onnxruntime runs the model, too, where it is installed.
