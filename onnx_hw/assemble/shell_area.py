@@ -17,8 +17,10 @@ import onnx_hw_boards
 from onnx_hw.assemble.netlist import shell_of
 from onnx_hw.assemble.netlist_demand import demand_of_netlist
 from onnx_hw.ir.network import Boundary, Network
+from onnx_hw.ops.demand.tape import check_demand, deal_demand, reader_demand
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells
+from onnx_hw_boards.demand import Demand
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.link import LOAD_UNIT, LOADED_DIGEST, MOST_PAYLOAD, Link, LinkPort, LoadArea
 from onnx_hw_tools.user_cache import user_cache
@@ -27,6 +29,8 @@ from onnx_hw_tools.user_cache import user_cache
 def shell_cells(network: Network, board: Board, clock_mhz: float) -> Cells:
     """Return an estimate of the shell's cells without a design, for the narrowest streams; none on a bare chip.
 
+    What brings weights from outside the chip is part of it.
+
     Raises:
         UserError: the clock is too slow for the link, or no whole number of its cycles is near a bit.
     """
@@ -34,7 +38,7 @@ def shell_cells(network: Network, board: Board, clock_mhz: float) -> Cells:
         return Cells()
     inputs, outputs = _ports("i", network, network.inputs), _ports("o", network, network.outputs)
     link = Link(bytes(16), inputs, outputs, round(clock_mhz * 1e6), load=_load_area(network))
-    cells = cells_of_shell(link, board, clock_mhz)
+    cells = cells_of_shell(link, board, clock_mhz) + board.family.cost(_tape_demand(network, board, clock_mhz))
     if link.load is None or not cells.logic:
         return cells
     return replace(cells, logic=cells.logic + round(ROOM_FOR_LOADS * board.cells.logic))
@@ -85,6 +89,23 @@ def _sources() -> str:
     for file in sorted(file for folder in folders for file in folder.rglob("*.py")):
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
+
+
+RUNS_PER_CORE = 8
+"""Runs of a tape for each core that it feeds, as a guess before there is a schedule."""
+
+
+def _tape_demand(network: Network, board: Board, clock_mhz: float) -> Demand:
+    """Return an estimate of what brings weights from outside the chip, for the narrowest words; nothing without any."""
+    taped = [node.operator for node in network.nodes if node.operator.taped_bits]
+    if not taped or board.memory is None:
+        return Demand()
+    words = [order for each in taped if (order := each.taped_words(each.narrowest)) is not None]
+    bits = [order.width * order.tensor.dtype.bits for order, _ in words]
+    group_words, groups = max(group for _, group in words), max(order.beats // group for order, group in words)
+    size = sum(-(-each.taped_bits // 8) for each in taped)
+    deal = deal_demand(bits, group_words, groups, RUNS_PER_CORE * len(taped))
+    return reader_demand(size, board.memory.timing(clock_mhz)) + deal + check_demand()
 
 
 ROOM_FOR_LOADS = 0.05
