@@ -12,7 +12,13 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.demand.blocks import counted, decoded, delayed, loaded_weights, weights
 from onnx_hw.ops.demand.matmul import dot_demand
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
-from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
+from onnx_hw.ops.demand.soft_multipliers import (
+    HARD_LATENCY,
+    known_products_demand,
+    multiplier_for,
+    product_demand,
+    product_latency,
+)
 from onnx_hw.ops.folding import MultiplierKind, SlidingFolding
 from onnx_hw.ops.operator import Component, lanes_beside, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_channels, only_channels
@@ -150,7 +156,8 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
 
     def latency(self, folding: DepthwiseFolding) -> int:
         """Return the latency: one stage more for each level of the adder tree."""
-        return self.LATENCY + (folding.taps - 1).bit_length()
+        product = product_latency(self.operand.dtype, self.weight_type, in_logic=folding.in_logic)
+        return self.LATENCY - HARD_LATENCY + product + (folding.taps - 1).bit_length()
 
     def limits(self) -> dict[str, int]:
         return {**super().limits(), "taps": self.sliding.taps}
@@ -215,7 +222,8 @@ class Depthwise(SlidingOperator[DepthwiseFolding]):
             demand += folding.out_pixels * known_products_demand(bits, self.weights)
         else:
             demand += self._products(folding)
-        return demand + results * dot_demand(self.operand.dtype, self.weight_type, self._result.dtype, folding.taps)
+        types = self.operand.dtype, self.weight_type, self._result.dtype
+        return demand + results * dot_demand(*types, folding.taps, in_logic=folding.in_logic)
 
     def demand_at_least(self, folding: DepthwiseFolding) -> Demand:
         return Demand() if folding.in_logic else self._products(folding)

@@ -24,7 +24,7 @@ from onnx_hw.ops.concat import CHANNELS, Concat
 from onnx_hw.ops.cut_product import best_cut
 from onnx_hw.ops.demand.blocks import MAX_GATE_TABLE_WORDS
 from onnx_hw.ops.demand.matmul import matmul_demand, products_demand
-from onnx_hw.ops.demand.soft_multipliers import MULTIPLIER_BITS, multiplier_for
+from onnx_hw.ops.demand.soft_multipliers import MULTIPLIER_BITS, multiplier_for, product_latency
 from onnx_hw.ops.driven_images import vectors_of_images
 from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.operator import Component, Operator, pixels_beside
@@ -319,8 +319,9 @@ class MatMul(Operator[MatMulFolding]):
                     yield MatMulFolding(least, lanes, pixels, multiplier=kind)
 
     def latency(self, folding: MatMulFolding) -> int:
-        """Return the latency: ten stages around the multipliers, and one for each level of the adder tree."""
-        return 10 + (folding.in_lanes - 1).bit_length()
+        """Return the latency: six stages around the products, theirs, and one for each level of the adder tree."""
+        product = product_latency(self.operand.dtype, self.weight_type, in_logic=folding.in_logic)
+        return 6 + product + (folding.in_lanes - 1).bit_length()
 
     def schedule(self, folding: MatMulFolding) -> Schedule:
         """Schedule for each tile, each group of results, each beat of the tile's vectors, each beat of a vector."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.demand.blocks import (
-    accumulator,
     copied,
     counted,
     decoded,
@@ -123,7 +122,8 @@ def matmul_demand(operator: MatrixProduct, folding: ProductFolding) -> Demand:
     if not folding.in_logic:
         taken = lanes * weight.bits if operator.streams_weights else unlike(lanes * weight.bits, groups * beats)
         demand += Demand.of(Shared(lanes * folding.pixels * (operand.bits + weight.bits) - width - taken))
-    return demand + results * dot_demand(operand, weight, operator.results()[0].dtype, folding.in_lanes)
+    types = operand, weight, operator.results()[0].dtype
+    return demand + results * dot_demand(*types, folding.in_lanes, in_logic=folding.in_logic)
 
 
 def products_demand(operator: MatrixProduct, folding: ProductFolding) -> Demand:
@@ -153,14 +153,16 @@ def vectors_demand(width: int, groups: int, beats: int, results: int, in_logic: 
     return demand + delayed(width, 5) + Demand.of(Multiplexer(2, width)) + copies
 
 
-def dot_demand(operand: Int, weight: Int, result: Int, lanes: int) -> Demand:
-    """Return the demand of one result: a register behind each product, an adder tree and an accumulator.
+def dot_demand(operand: Int, weight: Int, result: Int, lanes: int, *, in_logic: bool) -> Demand:
+    """Return the demand of one result: a register behind each product in a hardware multiplier, an adder tree and an
+    accumulator.
 
     Args:
         operand, weight, result: types of an input, a weight and the result.
         lanes: number of inputs.
+        in_logic: whether products are made of look-up tables.
     """
-    demand = delayed(lanes * (operand.bits + weight.bits), 1)
+    demand = Demand() if in_logic else delayed(lanes * (operand.bits + weight.bits), 1)
     terms = [min(operand.bits + weight.bits, result.bits)] * lanes
     while len(terms) > 1:
         sums = [min(max(pair) + 1, result.bits) for pair in zip(terms[::2], terms[1::2], strict=False)]
@@ -168,7 +170,7 @@ def dot_demand(operand: Int, weight: Int, result: Int, lanes: int) -> Demand:
         rest = terms[len(terms) & ~1 :]
         demand += delayed(sum(rest), 1)
         terms = sums + rest
-    return demand + accumulator(result.bits)
+    return demand + Demand.of(Adder(result.bits, gated=True), Register(result.bits))
 
 
 def weight_buffer_demand(

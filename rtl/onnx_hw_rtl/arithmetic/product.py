@@ -6,8 +6,16 @@ from amaranth.hdl import Const, Module, Shape, Value
 
 from onnx_hw_rtl.arithmetic.constant_multiplier import ConstantMultiplier
 from onnx_hw_rtl.arithmetic.multiplier import Multiplier
-from onnx_hw_rtl.arithmetic.soft_multiplier import SoftMultiplier
+from onnx_hw_rtl.arithmetic.soft_multiplier import SoftMultiplier, latency_of
 from onnx_hw_rtl.parts.delay_line import delayed
+
+HARD_LATENCY = Multiplier.LATENCY + 1
+"""Latency of a product in a hardware multiplier, with a register in fabric behind it."""
+
+
+def product_latency(a: Shape, b: Shape, *, in_logic: bool) -> int:
+    """Return the latency that a product should have, in cycles."""
+    return latency_of(a.width, b.width) if in_logic else HARD_LATENCY
 
 
 def product(
@@ -17,7 +25,7 @@ def product(
 
     Args:
         shapes: shapes of a and b; they say whether the bits are signed.
-        latency: cycles, not fewer than a hardware multiplier has; further registers make up the difference.
+        latency: cycles; for a hardware multiplier not fewer than it has, further registers make up the difference.
         in_logic: whether the product is made of look-up tables. Then b may be a ``Const``, and the cost of the product
             depends on its value.
     """

@@ -24,6 +24,19 @@ from onnx_hw_rtl.target import Gated, primitives_of
 TABLE_BITS = 4
 """Number of inputs of a look-up table."""
 
+LEVELS_PER_STAGE = 2
+"""Carry chains one after the other between two registers, where a multiplier has as few registers as it should."""
+
+
+def levels_of(a_bits: int, b_bits: int) -> int:
+    """Return the carry chains one after the other: the rows, and the levels of the tree that adds them."""
+    return 1 + (-(-min(a_bits, b_bits) // 2) - 1).bit_length()
+
+
+def latency_of(a_bits: int, b_bits: int) -> int:
+    """Return the cycles of a product with as few registers as it should have."""
+    return 1 if a_bits + b_bits <= TABLE_BITS else -(-levels_of(a_bits, b_bits) // LEVELS_PER_STAGE)
+
 
 def _number(code: int, operand: Value) -> int:
     """Return the value of the lowest bits of a code, read as an operand."""
@@ -82,8 +95,7 @@ class SoftMultiplier(Component):
             m.d.comb += self.p.eq(self._table(m))
             return m
         x, y = (self.a, self.b) if len(self.a) >= len(self.b) else (self.b, self.a)
-        rows = -(-len(y) // 2)
-        levels = 1 + (rows - 1).bit_length()
+        levels = levels_of(len(x), len(y))
         spare = max(0, self.LATENCY - levels)
         if spare:  # placed next to the rows, where it must not be merged with the equal registers of other products
             (copy,) = copies(m, delayed(m, x, spare - 1, "x"), 1, "x")

@@ -3,13 +3,13 @@
 This is a sliding window that multiplies and accumulates instead of emitting: for each output pixel and each chunk of
 ``out_lanes`` channels, one cycle per element of the kernel, or for a few of them side by side. Every product has a
 multiplier of its own, which is never idle. Windows side by side have multipliers of their own, too, and the weights are
-fetched once for all of them. Latency 11 + ceil(log2(elements side by side)).
+fetched once for all of them. Latency 11 + ceil(log2(elements side by side)), or less with products of look-up tables.
 
     stage  1..6   the elements under the kernel (sliding.py)
            2      the address of the weights, a copy for every few block RAMs
            3..5   the weights (block RAM with its output register), in fabric
            6      both, in registers next to the multipliers
-           7..10  the products (three registers in the multiplier, one in fabric; or look-up tables)
+           7..10  the products: three registers in the multiplier, one in fabric
            11..   the adder tree of elements side by side, one register a level; then the accumulator
 
 With ``multiplier`` results per channel, result c reads channel c // multiplier. The lanes of a beat are cut so that one
@@ -21,15 +21,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from amaranth.hdl import Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Module, Shape, Signal, Value
 
 from onnx_hw_rtl.arithmetic.adder_tree import adder_tree
-from onnx_hw_rtl.arithmetic.product import product
+from onnx_hw_rtl.arithmetic.product import HARD_LATENCY, product, product_latency
+from onnx_hw_rtl.arithmetic.running_sums import RunningSums
 from onnx_hw_rtl.cores.sliding import SlidingBuffer
 from onnx_hw_rtl.cores.weights import LATENCY as WEIGHTS_LATENCY
 from onnx_hw_rtl.cores.weights import read_weights
 from onnx_hw_rtl.cores.window_geometry import PixelGroups, Place, WindowGeometry, side_by_side
-from onnx_hw_rtl.parts.fanout import copies
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, delayed
 from onnx_hw_rtl.streams.stream import StreamShape, groups_of
@@ -53,9 +53,8 @@ class Depthwise(Core):
         in_logic: whether products are made of look-up tables.
     """
 
-    PRODUCT_LATENCY = 4
-    """Latency of a product, in cycles."""
-    LATENCY = SlidingBuffer.LATENCY + PRODUCT_LATENCY + 1
+    LATENCY = SlidingBuffer.LATENCY + HARD_LATENCY + 1
+    """Latency with hardware multipliers, without the levels of the adder tree."""
 
     def __init__(
         self,
@@ -75,13 +74,15 @@ class Depthwise(Core):
     ) -> None:
         self.multiplier, self.beside, (rows, columns) = multiplier, beside, geometry.kernel
         self.taps, self.chunks = rows * columns, groups_of(geometry.shape[2] * multiplier, o.lanes)
-        self.steps, self.latency = groups_of(self.taps, beside), self.LATENCY + (beside - 1).bit_length()
+        self.steps = groups_of(self.taps, beside)
         if words.shape != (self.chunks * self.steps, beside * o.lanes):
             raise ValueError(f"words must be ({self.chunks} · {self.steps}, {beside} · {o.lanes}), not {words.shape}")
         if o.lanes % self.multiplier and self.multiplier % o.lanes:
             raise ValueError(f"{o.lanes} lanes must divide {self.multiplier}, or be a multiple of it")
         self.words, self.geometry, self.capacity, self.pad_value = words, geometry, capacity, pad_value
         self.weight, self.element, self.result = Shape(weight_bits, weight_signed), i.element, o.element
+        self.product_latency = product_latency(self.element, self.weight, in_logic=in_logic)
+        self.latency = self.LATENCY - HARD_LATENCY + self.product_latency + (beside - 1).bit_length()
         self.in_lanes, self.out_lanes = i.lanes, o.lanes
         self.fetched = max(1, o.lanes // self.multiplier)
         self.in_logic = in_logic
@@ -111,10 +112,9 @@ class Depthwise(Core):
         before = self.latency - 2  # the stage before the accumulator's operands
         there = delayed(m, reader.fire, before, "there", strobe=True)
         first = delayed(m, reader.decode(lambda turn: turn["step"] == 0, 1, "first"), before, "first")
-        accumulate = Signal(2)
-        m.d.comb += accumulate.eq(there | first << 1)
-        controls = copies(m, accumulate, self.pixels.out_pixels * self.out_lanes, "accumulate")
-        for lane, control in enumerate(controls):
+        count = self.pixels.out_pixels * self.out_lanes
+        sums = RunningSums(m, platform, there=there, first=first, count=count)
+        for lane in range(count):
             window, channel = divmod(lane, self.out_lanes)
             terms = []
             for tap in range(self.beside):
@@ -122,12 +122,11 @@ class Depthwise(Core):
                 element = buffer.beat[(window * self.beside + tap) * self.fetched + channel // self.multiplier]
                 weight, shapes = weights[tap * self.out_lanes + channel], (self.element, self.weight)
                 terms.append(
-                    product(m, name, element, weight, shapes, latency=self.PRODUCT_LATENCY, in_logic=self.in_logic)
+                    product(m, name, element, weight, shapes, latency=self.product_latency, in_logic=self.in_logic)
                 )
             term = adder_tree(m, terms, self.result.width, str(lane))
             result = Signal(self.result, name=f"result{lane}", reset_less=True)
-            with m.If(control[0]):
-                m.d.sync += result.eq(Mux(control[1], 0, result) + term)
+            sums.add(m, lane, result, term)
             m.d.comb += outbox.data[lane].eq(result)
         self.arrives(m, "o", self.latency)
         self.report(m, buffer.writer, reader)

@@ -1,12 +1,13 @@
 """``o[pixel] = weights · i[pixel]``: ``in_lanes × out_lanes`` products per cycle, never idle.
 
 The input vector of a pixel arrives once, in beats of ``in_lanes``, and is replayed from a buffer for every further
-group of ``out_lanes`` results. Per group, ``ceil(inputs / in_lanes)`` cycles; latency 10 + ceil(log2(in_lanes)).
+group of ``out_lanes`` results. Per group, ``ceil(inputs / in_lanes)`` cycles; latency 10 + ceil(log2(in_lanes)), or
+less with products of look-up tables: those of 8 × 8 bits take two cycles.
 
     stage  1     the beat, the address of its weights
            2..4  the buffer's copy of the beat; the weights (block RAM with its output register)
            5     both, in registers next to the multipliers
-           6..9  the products (three registers in the multiplier, one in fabric; or look-up tables)
+           6..9  the products: three registers in the multiplier, one in fabric
            10..  the adder tree, one register a level; then the accumulator
 """
 
@@ -17,7 +18,8 @@ from amaranth.hdl import Cat, Module, Mux, ResetSignal, Shape, Signal, Value
 from amaranth.lib import memory
 
 from onnx_hw_rtl.arithmetic.adder_tree import adder_tree
-from onnx_hw_rtl.arithmetic.product import product
+from onnx_hw_rtl.arithmetic.product import product, product_latency
+from onnx_hw_rtl.arithmetic.running_sums import RunningSums
 from onnx_hw_rtl.cores.weights import LATENCY as WEIGHTS_LATENCY
 from onnx_hw_rtl.cores.weights import Streamed, WeightBuffer, read_weights
 from onnx_hw_rtl.parts.block_rom import IN_BLOCK
@@ -46,9 +48,6 @@ class MatMul(Core):
         in_logic: whether products are made of look-up tables.
         in_block: whether memories are made of block RAM, however small they are.
     """
-
-    PRODUCT_LATENCY = 4
-    """Latency of a product, in cycles."""
 
     def __init__(
         self,
@@ -79,7 +78,8 @@ class MatMul(Core):
         )
         self.in_lanes, self.out_lanes, self.pixels = in_lanes, out_lanes, pixels
         self.in_logic, self.in_block = in_logic, in_block
-        self.latency = 10 + (in_lanes - 1).bit_length()
+        self.product_latency = product_latency(self.element, self.weight, in_logic=in_logic)
+        self.latency = 6 + self.product_latency + (in_lanes - 1).bit_length()
         super().__init__(
             {
                 "i": beat(pixels * in_lanes, bits, signed),
@@ -102,20 +102,18 @@ class MatMul(Core):
         )
         vectors = self._vectors(m, engine)
         weights = self._weights(m, engine, buffer)
-        sums = self.latency - 1  # the stage of the adder tree's result
-        there = delayed(m, engine.fire, sums - 1, "there", strobe=True)
-        first = delayed(m, engine.decode(lambda turn: turn["beat"] == 0, 1, "first"), sums - 1, "first")
-        accumulate = Signal(2)
-        m.d.comb += accumulate.eq(there | first << 1)
-        controls = copies(m, accumulate, self.pixels * self.out_lanes, "accumulate")
-        for place, control in enumerate(controls):
+        before = self.latency - 2  # the stage before that of the adder tree's result
+        there = delayed(m, engine.fire, before, "there", strobe=True)
+        first = delayed(m, engine.decode(lambda turn: turn["beat"] == 0, 1, "first"), before, "first")
+        count = self.pixels * self.out_lanes
+        sums = RunningSums(m, platform, there=there, first=first, count=count)
+        for place in range(count):
             pixel, row = divmod(place, self.out_lanes)
             size = self.in_lanes * self.element.width
             vector = vectors[row // RESULTS_PER_VECTOR_COPY][pixel * size : (pixel + 1) * size]
             total = self._dot(m, place, vector, weights[row])
             result = Signal(self.result, name=f"result{place}", reset_less=True)
-            with m.If(control[0]):
-                m.d.sync += result.eq(Mux(control[1], 0, result) + total)
+            sums.add(m, place, result, total)
             m.d.comb += outbox.data[place].eq(result)
         self.arrives(m, "o", self.latency)
         self.report(m, *([buffer.writer] if buffer else []), engine)
@@ -186,6 +184,6 @@ class MatMul(Core):
         width = self.element.width
         for k, weight in enumerate(weights):
             element, shapes = vector[k * width : (k + 1) * width], (self.element, self.weight)
-            name, latency = f"{place}_{k}", self.PRODUCT_LATENCY
+            name, latency = f"{place}_{k}", self.product_latency
             terms.append(product(m, name, element, weight, shapes, latency=latency, in_logic=self.in_logic))
         return adder_tree(m, terms, self.result.width, str(place))
