@@ -16,6 +16,7 @@ from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_rtl.cores import gearbox as circuit
+from onnx_hw_rtl.cores import whole_gearbox
 from support.design_bench import assert_proven, prove
 from support.hand_built_designs import alone
 from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault
@@ -47,12 +48,15 @@ def test_any_gearbox(case: Case) -> None:
 
 
 @pytest.mark.parametrize("channels", [3, 16])
-@pytest.mark.parametrize("lanes", [(5, 7), (7, 5), (1, 16), (16, 1), (4, 4), (8, 12), (12, 8)])
+@pytest.mark.parametrize(
+    "lanes",
+    [(5, 7), (7, 5), (1, 16), (16, 1), (4, 4), (8, 12), (12, 8), (2, 4), (4, 2), (3, 6), (6, 3), (1, 2), (2, 1)],
+)
 def test_ragged_cuts(channels: int, lanes: tuple[int, int]) -> None:
     Case(Gearbox(Tensor((2, 3, channels), Int(8))), GearboxFolding(*lanes)).check()
 
 
-@pytest.mark.parametrize("lanes", [(2, 4), (3, 2), (1, 5), (5, 1)])
+@pytest.mark.parametrize("lanes", [(2, 4), (4, 2), (3, 2), (1, 5), (5, 1), (1, 4), (4, 1)])
 def test_pixels_side_by_side(lanes: tuple[int, int]) -> None:
     """Lanes of either width, each with its channel of all pixels of a beat."""
     Case(Gearbox(Tensor((2, 5, 5), Int(8))), GearboxFolding(*lanes, 2)).check()
@@ -83,7 +87,10 @@ def test_lanes_that_no_pixel_has_are_compiled() -> None:
     assert flow.simulate(design, {"i": np.zeros((2, 1, 1, 5), np.int8)}, engine="compiled").agrees
 
 
-@pytest.mark.parametrize(("lanes", "beats"), [((5, 7), 4), ((7, 5), 4), ((16, 3), 6), ((3, 16), 6)])
+@pytest.mark.parametrize(
+    ("lanes", "beats"),
+    [((5, 7), 4), ((7, 5), 4), ((16, 3), 6), ((3, 16), 6), ((4, 16), 4), ((16, 4), 4), ((3, 12), 6), ((12, 3), 6)],
+)
 def test_full_rate(lanes: tuple[int, int], beats: int) -> None:
     """One beat per cycle on the busier side, also where a pixel ends."""
     run = Case(Gearbox(Tensor((2, 3, 16), Int(8))), GearboxFolding(*lanes), depth=6, stalls=False, frames=4).check()
@@ -120,19 +127,38 @@ def pixels_are_not_turned(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(circuit.Gearbox, "_transposed", lambda self, elements, *shape: elements)
 
 
+def parts_are_not_turned(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(whole_gearbox.WholeGearbox, "_turned", lambda self, elements, *shape: elements)
+
+
+def short_beats_do_not_leave(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(whole_gearbox.WholeGearbox, "_ends", lambda self, turn: turn["part"] == self.turns - 1)
+
+
 STRATEGIES = {"gearbox": gearboxes()}
 DRAWS = {"gearbox": random_gearbox}
 CASES = {
     "gearbox": Case(Gearbox(Tensor((2, 2, 12), Int(8))), GearboxFolding(3, 4), depth=2),
     "gearbox of pixels": Case(Gearbox(Tensor((2, 4, 12), Int(8))), GearboxFolding(3, 4, 2), depth=2),
+    "gearbox that widens": Case(Gearbox(Tensor((2, 2, 10), Int(8))), GearboxFolding(2, 6), depth=2),
+    "gearbox that narrows": Case(Gearbox(Tensor((2, 2, 10), Int(8))), GearboxFolding(6, 2), depth=2),
+    "gearbox that widens pixels": Case(Gearbox(Tensor((2, 4, 12), Int(8))), GearboxFolding(3, 6, 2), depth=2),
+    "gearbox that narrows pixels": Case(Gearbox(Tensor((2, 4, 12), Int(8))), GearboxFolding(6, 3, 2), depth=2),
 }
+RINGS = ("gearbox", "gearbox of pixels")
 FAULTS = [
-    Fault("the ring is a block too short", ring_of_one_block_less, tuple(CASES)),
+    Fault("the ring is a block too short", ring_of_one_block_less, RINGS),
     Fault("pixels are not turned", pixels_are_not_turned, ("gearbox of pixels",)),
+    Fault("parts are not turned", parts_are_not_turned, ("gearbox that widens pixels", "gearbox that narrows pixels")),
+    Fault("short beats do not leave", short_beats_do_not_leave, ("gearbox that widens",)),
 ]
 NARROW_CORES = {
     "gearbox": (Gearbox(NARROW_IMAGE), GearboxFolding(4, 5)),
+    "gearbox_that_widens": (Gearbox(NARROW_IMAGE), GearboxFolding(2, 4)),
+    "gearbox_that_narrows": (Gearbox(NARROW_IMAGE), GearboxFolding(4, 2)),
 }
 WIDE_CORES = {
     "gearbox": (Gearbox(WIDE_IMAGE), GearboxFolding(24, 16)),
+    "gearbox_that_widens": (Gearbox(WIDE_IMAGE), GearboxFolding(8, 24)),
+    "gearbox_that_narrows": (Gearbox(WIDE_IMAGE), GearboxFolding(24, 8)),
 }

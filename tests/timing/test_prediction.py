@@ -241,10 +241,8 @@ def test_a_short_branch_must_hold_what_the_long_one_keeps() -> None:
     assert [str(wait) for wait in deadlock.circle()] == [
         "fork.fork waits in operation 3 for room on fork.o1",
         "sum.add waits in operation 0 for a token on narrow.o",
-        "narrow.reader waits in operation 0 for narrow.writer to write into the buffer",
-        "narrow.writer waits in operation 0 for a token on widen.o",
-        "widen.reader waits in operation 0 for widen.writer to write into the buffer",
-        "widen.writer waits in operation 3 for a token on fork.o0",
+        "narrow.gearbox waits in operation 0 for a token on widen.o",
+        "widen.gearbox waits in operation 3 for a token on fork.o0",
     ]
 
 

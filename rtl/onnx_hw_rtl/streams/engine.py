@@ -43,6 +43,7 @@ class Engine:
             results.
         exclusive: whether no operation pops from more than one input.
         once: number of operations before the first frame, which pop and push nothing.
+        last_turns: count of the innermost loop in the last turn of the one around it; None if it is always the same.
 
     Attributes:
         fire: high in each cycle in which an operation fires.
@@ -62,8 +63,10 @@ class Engine:
         conditions: Sequence[Value] = (),
         exclusive: bool = False,
         once: int = 0,
+        last_turns: int | None = None,
     ):
         self.m, self.name, self.once = m, name, once
+        self._last_turns = last_turns
         self.loops = dict(loops)
         self.fire: Value = Signal(name=f"{name}_fire")
         self.works: Value = self.fire
@@ -151,12 +154,13 @@ class Engine:
             for loop, count in self.loops.items()
         }
         carry: Value = self._advances
+        innermost = next(reversed(self.loops), None)
         for loop, count in reversed(self.loops.items()):
             if count == 1:
                 continue
             counter = self.next[loop]
             last = Signal(name=f"{self.name}_{loop}_last")
-            m.d.comb += last.eq(counter == count - 1)
+            m.d.comb += last.eq(self.ends(self.next) if loop == innermost else counter == count - 1)
             with m.If(carry):
                 m.d.sync += counter.eq(Mux(last, 0, counter + 1))
             carry = carry & last
@@ -172,6 +176,16 @@ class Engine:
         self.m.d.comb += following.eq(Mux(self._advances, what(self.next), current))
         self.m.d.sync += current.eq(following)
         return current, following
+
+    def ends(self, turn: Turn) -> Any:
+        """Return whether the innermost loop is in its last turn."""
+        *_, innermost = self.loops
+        at_end = turn[innermost] == self.loops[innermost] - 1
+        if self._last_turns is None:
+            return at_end
+        around = list(self.loops)[-2]
+        is_short = turn[around] == self.loops[around] - 1
+        return at_end | (is_short & (turn[innermost] == self._last_turns - 1))
 
     def is_last(self, *names: str) -> Callable[[Turn], Any]:
         """Return the condition that each named loop is in its last turn."""
