@@ -25,7 +25,9 @@ from onnx_hw.report.recorder import Recorder
 from onnx_hw.runtime.build_folder import BuildFolder, opened
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.schedule import write_tape as writer
-from support.taped_designs import FAST_FLASH, perceptron
+from onnx_hw_link.flash_tape import CRC_BYTES, DIGEST_BYTES
+from onnx_hw_link.flash_tape import tape_image as flash_image
+from support.taped_designs import FAST_FLASH, SMALL_SDRAM, perceptron
 
 LAYERS = ((12, 9, 8, 5), ((4, 3), (3, 2), (2, 1)))
 
@@ -133,3 +135,34 @@ def test_a_build_ends_with_a_sentence(tmp_path: Path, monkeypatch: pytest.Monkey
         ) as raised:
             write_checked_tape(folder, recorder, design)
     assert raised.value.exit_code is ExitCode.MISMATCH
+
+
+def in_sdram(word_bytes: int) -> Design:
+    return writer.write_tape(perceptron(*LAYERS, sdram=replace(SMALL_SDRAM, word_bytes=word_bytes)))
+
+
+@pytest.mark.parametrize("word_bytes", [2, 4])
+def test_a_tape_for_an_sdram_has_the_weights_of_its_network(word_bytes: int, tmp_path: Path) -> None:
+    design = in_sdram(word_bytes)
+    write_tape(tmp_path, design)
+    check = check_tape(tmp_path / TAPE_FILE, design)
+    assert (check.wrong, check.difference, check.weights) == (0, "", 12 * 9 + 9 * 8 + 8 * 5)
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (3, "the check sum behind the rows of the SDRAM is not that of their words"),
+        (-1, "there must be zeros behind the rows of the SDRAM"),
+    ],
+)
+def test_damaged_rows_of_an_sdram_are_seen(place: int, said: str, tmp_path: Path) -> None:
+    """The CRC of the flash is right: only what the SDRAM gets is not. A byte of the check sum, and one behind it."""
+    design = in_sdram(2)
+    assert design.tape is not None and design.sdram is not None
+    contents = bytearray(tape_image(design)[DIGEST_BYTES:-CRC_BYTES])
+    contents[design.tape.size + place if place > 0 else place] ^= 1
+    image = flash_image(tape_image(design)[:DIGEST_BYTES], bytes(contents))
+    (tmp_path / TAPE_FILE).write_bytes(image)
+    check = check_tape(tmp_path / TAPE_FILE, design)
+    assert (check.wrong, check.difference) == (1, said)

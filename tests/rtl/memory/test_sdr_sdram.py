@@ -48,13 +48,16 @@ def memory_of(part: SdramPart) -> SdramMemory:
 
 @dataclass(frozen=True)
 class Reading:
-    """What came: words, the cycle of each, the faults of both models, and what the reader says in the end."""
+    """What came: words, the cycle of each, the faults of both models, what the reader says in the end, and when passes
+    begin.
+    """
 
     words: np.ndarray
     cycles: np.ndarray
     fault: SdramFault
     flash_fault: FlashFault
     bad: bool
+    begins: list[int]
 
 
 class BesideMemories(Elaboratable):
@@ -113,7 +116,7 @@ def read(
     """
     circuit = BesideMemories(timing, part, clock_mhz, tape, image_of(timing, tape) if image is None else image)
     reader, model = circuit.reader, circuit.model
-    came, cycles, end = list[int](), list[int](), list[int]()
+    came, cycles, end, begins = list[int](), list[int](), list[int](), list[int]()
     filled = timing.before(len(tape))
     total = filled + int(passes * timing.pass_cycles(len(tape))) + timing.latency + 3
 
@@ -128,6 +131,8 @@ def read(
             if takes and context.get(reader.o.valid):
                 came.append(context.get(reader.o.payload.as_value()))
                 cycles.append(cycle)
+            if context.get(reader.begins):
+                begins.append(cycle)
             await context.tick()
         end.extend([int(context.get(model.fault)), int(context.get(circuit.flash.fault)), context.get(reader.bad)])
 
@@ -135,7 +140,7 @@ def read(
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
-    return Reading(np.array(came), np.array(cycles), SdramFault(end[0]), FlashFault(end[1]), bool(end[2]))
+    return Reading(np.array(came), np.array(cycles), SdramFault(end[0]), FlashFault(end[1]), bool(end[2]), begins)
 
 
 def random_tape(timing: SdramTiming, rows: int, seed: int = 0) -> bytes:
@@ -157,6 +162,9 @@ def test_words_come_in_the_cycles_of_the_formula(name: str, clock_mhz: float) ->
     assert (seen.fault, seen.flash_fault, seen.bad) == (SdramFault.NONE, FlashFault.NONE, False)
     np.testing.assert_array_equal(seen.words, np.tile(words_of(timing, tape), 3))
     np.testing.assert_array_equal(seen.cycles, timing.offers(len(tape), 3))
+    first = timing.before(len(tape)) + timing.closes + 1
+    assert seen.begins == [first + k * timing.pass_cycles(len(tape)) for k in range(len(seen.begins))]
+    assert len(seen.begins) == 3
 
 
 @pytest.mark.parametrize("name", ["W9825G6KH6", "M12L64322A"])
@@ -245,6 +253,7 @@ def test_a_word_that_changes_in_the_memory_is_seen_within_a_pass(name: str, seed
     seen = read(timing, tape, part, passes=3, flips=[(word, bits)])
     assert seen.bad
     assert len(seen.words) <= len(tape) // timing.word_bytes + 2 * timing.columns, "two rows of the next pass at most"
+    assert len(seen.begins) == 1, "no further pass is said to begin"
 
 
 @pytest.mark.parametrize("bit", [7, 8 * DIGEST_BYTES, 8 * (DIGEST_BYTES + 200) - 1])
