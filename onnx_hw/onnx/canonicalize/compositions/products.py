@@ -38,7 +38,10 @@ def matmul(composer: Composer, node: Node) -> str:
 def _stacked(composer: Composer, weights: str, data: str, is_left: bool, result: tuple[int, ...]) -> str:
     """Multiply every matrix of a stack with its own data: a Conv with one group for each matrix."""
     of_weights, of_data = composer.shape(weights), composer.shape(data)
-    composer.require(len(of_weights) > 2 and len(of_data) > 1 and prod(of_data[:-2]) == prod(of_weights[:-2]))
+    composer.require(len(of_weights) > 2 and len(of_data) > 1)
+    both = np.broadcast_shapes(of_data[:-2], of_weights[:-2])
+    if not prod(of_data[:-2]) == prod(of_weights[:-2]) == prod(both):
+        return _broadcast_stacks(composer, weights, data, is_left, result)
     stack, rows, columns = prod(of_weights[:-2]), of_weights[-2], of_weights[-1]
     integers = composer.transposed(
         composer.reshaped(weights, (stack, rows, columns)), (0, 1, 2) if is_left else (0, 2, 1)
@@ -52,6 +55,45 @@ def _stacked(composer: Composer, weights: str, data: str, is_left: bool, result:
         composer.add("Conv", signal, kernel, version=11, group=stack), (stack, outputs, length)
     )
     return composer.reshaped(composer.transposed(products, (0, 1, 2) if is_left else (0, 2, 1)), result)
+
+
+def _broadcast_stacks(composer: Composer, weights: str, data: str, is_left: bool, result: tuple[int, ...]) -> str:
+    """Multiply stacks of which either lacks axes: a Conv with one group for each matrix that both have.
+
+    An axis that only the weights have means further outputs of the same data, one that only the data have, further
+    columns.
+    """
+    rank = len(result)
+    of_weights, of_data = ((1,) * (rank - len(shape)) + shape for shape in map(composer.shape, (weights, data)))
+    stack = range(rank - 2)
+    both = [axis for axis in stack if of_weights[axis] == of_data[axis]]
+    outer, more = ([axis for axis in stack if axis not in both and of[axis] > 1] for of in (of_weights, of_data))
+    # the last two axes: outputs and inputs of the weights; inputs and columns of the data
+    inner, turned = [rank - 2, rank - 1], [rank - 1, rank - 2]
+    count, outputs, inputs, columns = (
+        prod(of[axis] for axis in axes)
+        for of, axes in (
+            (of_weights, both),
+            (of_weights, [*outer, (inner if is_left else turned)[0]]),
+            (of_data, [(inner if is_left else turned)[0]]),
+            (of_data, [*more, (inner if is_left else turned)[1]]),
+        )
+    )
+    kernel = composer.transposed(
+        composer.reshaped(weights, of_weights), [*both, *more, *outer, *(inner if is_left else turned)]
+    )
+    first, last = inner if is_left else turned
+    signal = composer.transposed(composer.reshaped(data, of_data), [*both, *outer, first, *more, last])
+    sums = composer.add(
+        "Conv",
+        composer.reshaped(signal, (1, count * inputs, columns)),
+        composer.reshaped(kernel, (count * outputs, inputs, 1)),
+        version=11,
+        group=count,
+    )
+    axes = [*both, *outer, first, *more, last]
+    parts = composer.reshaped(sums, [result[axis] for axis in axes])
+    return composer.transposed(parts, [axes.index(axis) for axis in range(rank)])
 
 
 @composed("Gemm", meaning="", need=Need.ALWAYS)
