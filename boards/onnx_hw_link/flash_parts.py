@@ -33,7 +33,12 @@ PARTS = {
     "IS25LP128F": FlashPart(5.5, 5.5, 12.5, 7, 5_000, 7),
     "MX25L12835F": FlashPart(5.4, 5.4, 11.9, 30, 30_000, 8),
 }
-"""Some parts, by name. Where a sheet has several values of a time, the one for all voltages and loads."""
+"""Some parts, by name. Where a sheet has several values of a time, the one for all voltages and loads.
+
+W25Q128JV: Winbond, "3V 128M-bit serial flash memory with dual/quad SPI", revision F of March 27, 2018, AC electrical
+characteristics: tCLL and tCLH are 45 % of the period, FR, tSHSL2, tRES1 and tCLQV; six clocks of mode bits and dummies
+in FAST READ QUAD I/O. IS25LP128F is of ISSI, MX25L12835F of Macronix.
+"""
 
 
 class FlashFault(IntEnum):

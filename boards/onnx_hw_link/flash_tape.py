@@ -56,6 +56,8 @@ class FlashTiming:
             raise ValueError(f"bits must be taken after 1..{2 * self.half_period} cycles, not {self.capture}")
         if self.gap_bytes * self.byte_cycles < max(1, self.deselect):
             raise ValueError(f"there are {self.gap_bytes} bytes between two commands; {self.deselect} cycles are more")
+        if self.deselect > 16 * self.half_period:
+            raise ValueError(f"eight clocks must be enough between two commands, not {self.deselect} cycles")
 
     @property
     def token_bytes(self) -> int:
@@ -90,8 +92,11 @@ class FlashTiming:
 
     @property
     def once(self) -> int:
-        """Cycles before the first pass: the wake command, and the time that it takes."""
-        return 16 * self.half_period + self.wake
+        """Cycles before the first pass: a pause and the wake command, eight clocks each, and the time that it takes.
+
+        Whatever command a reset has cut short has then ended for long enough.
+        """
+        return 32 * self.half_period + self.wake
 
     @property
     def latency(self) -> int:

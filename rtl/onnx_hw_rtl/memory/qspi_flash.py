@@ -130,7 +130,7 @@ class QspiFlashReader(Core):
             m.d.sync += self.sck.eq(~resting)
         with m.If(engine.prepares):
             step, fine = engine.prepared, (2 * half).bit_length() - 1
-            sends, bit = step[fine + 3 :] == 0, step[fine : fine + 3]
+            sends, bit = step[fine + 3 :] == 1, step[fine : fine + 3]
             m.d.sync += [
                 self.sck.eq(sends & step[fine - 1]),
                 self.cs_n.eq(~sends),

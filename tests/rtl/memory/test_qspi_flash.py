@@ -8,19 +8,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw_boards.memory import WeightMemory
 from onnx_hw_link.flash_parts import PARTS, FlashFault, FlashPart
 from onnx_hw_link.flash_tape import CRC_POLYNOMIAL, DIGEST_BYTES, FlashTiming, crc32, tape_image, whole_rows
+from onnx_hw_rtl.link.endpoint import RESTART_CYCLES
 from onnx_hw_rtl.memory.flash_model import FlashModel
 from onnx_hw_rtl.memory.qspi_flash import QspiFlashReader
 from onnx_hw_tools import tools
 
 MEMORY = WeightMemory(bytes=1 << 24, offset=0x200000)
 DIGEST = bytes(range(0x5A, 0x5A + DIGEST_BYTES))
+PINS = (("sck", "sck"), ("cs_n", "cs_n"), ("dq_i", "dq_o"), ("dq_oe", "dq_oe"))
+"""Pins of the model, and of the reader."""
+
 QUICK = FlashPart(3.4, 3.4, 7.5, 50, 100, 6)
 """A part that wakes up soon, to save cycles."""
 
@@ -163,6 +167,38 @@ def test_the_reader_is_small(tmp_path: Path) -> None:
     assert int(counts["LUT4"]) <= 120
 
 
+@pytest.mark.parametrize("clock_mhz", [48, 100, 133])
+@pytest.mark.parametrize("at", [0, 3, 7])
+def test_a_reset_in_the_middle_of_a_command_leaves_the_flash_its_time(clock_mhz: float, at: int) -> None:
+    """A host that greets anew resets the reader for a few cycles, and it begins again with its first command."""
+    tape, timing = random_tape(whole_rows(20)), quick(clock_mhz)
+    reader = QspiFlashReader(timing, address=MEMORY.offset, digest=DIGEST, tape_bytes=len(tape), depth=2)
+    image = list(tape_image(DIGEST, tape))
+    model = FlashModel(QUICK, clock_mhz, base=MEMORY.offset, contents=image, pads_ns=MEMORY.pads_ns)
+    m, reset = Module(), Signal()
+    m.submodules.reader, m.submodules.model = ResetInserter(reset)(reader), model
+    m.d.comb += [
+        *(getattr(model, here).eq(getattr(reader, there)) for here, there in PINS),
+        reader.dq_i.eq(model.dq_o),
+        reader.o.ready.eq(1),
+    ]
+    first, came = timing.once + timing.pass_cycles(len(tape)) // 2 + at, bytearray()
+
+    async def bench(context) -> None:  # type: ignore[no-untyped-def]  # Amaranth does not name its type
+        for cycle in range(first + RESTART_CYCLES + timing.once + timing.pass_cycles(len(tape)) + 40):
+            context.set(reset, first <= cycle < first + RESTART_CYCLES)
+            if cycle >= first + RESTART_CYCLES and context.get(reader.o.valid):
+                came.append(context.get(reader.o.payload.as_value()))
+            await context.tick()
+        assert FlashFault(int(context.get(model.fault))) is FlashFault.NONE and not context.get(reader.bad)
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert bytes(came) == tape
+
+
 def test_the_crc_is_that_of_the_polynomial() -> None:
     """Bit by bit, as the definition says."""
     data, state = b"123456789", 0
@@ -204,5 +240,7 @@ def test_wrong_shapes_are_refused() -> None:
         FlashTiming(1, 2, 5, 10, 3)
     with pytest.raises(ValueError, match="6 bytes between two commands"):
         FlashTiming(1, 2, 50, 10, 2)
+    with pytest.raises(ValueError, match="eight clocks must be enough between two commands, not 20 cycles"):
+        FlashTiming(1, 2, 20, 10, 2)
     with pytest.raises(ValueError, match="fill its rows"):
         QspiFlashReader(MEMORY.timing(100), address=0, digest=DIGEST, tape_bytes=30, depth=2)
