@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -13,7 +14,7 @@ from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.softmax import softmax_axes
 
 MAX_ADDENDS = 64
-"""Greatest number of elements that an element of a Col2Im is the sum of."""
+"""Greatest number of elements that an element of a Col2Im, or of added updates, is the sum of."""
 
 
 def _run(composer: Composer, node: Node, data: dict[int, np.ndarray]) -> np.ndarray:
@@ -57,6 +58,33 @@ def scatter(composer: Composer, node: Node) -> str:
     composer.require(bool((origin > 0).any()))
     moved = composer.gathered(parts, origin - 1)
     return composer.add("Add", moved, composer.constant(term)) if term.any() else moved
+
+
+@composed("ScatterND", "ScatterElements", meaning="")
+def scatter_sums(composer: Composer, node: Node) -> str:
+    """Compose updates that are added at constant indices, such as the messages to the nodes of a graph.
+
+    Each element is a sum of updates, and of zeros where it has fewer than others.
+    """
+    composer.require(composer.is_float(node.outputs[0]) and node.attributes.get("reduction", "none") in ("add", b"add"))
+    data, _, updates = node.inputs
+    terms, shape = composer.numbers(data), composer.shape(data)
+    composer.require(composer.numbers(updates) is None and (terms is None or bool(np.isfinite(terms).all())))
+    greatest = replace(node, version=18, attributes={**node.attributes, "reduction": "max"})
+    size = composer.shape(updates)
+    numbers, addends = np.arange(1, prod(size) + 1).reshape(size), list[np.ndarray]()
+    while numbers.any():  # at each place, the last of the updates that are left
+        taken = _run(composer, greatest, {0: np.zeros(shape, dtype=np.int64), 2: numbers})
+        addends.append(taken - 1)
+        numbers = np.where(np.isin(numbers, taken), 0, numbers)
+        composer.require(len(addends) <= MAX_ADDENDS)
+    composer.require(bool(addends))
+    sums = composer.gathered([updates], addends[0] if len(addends) == 1 else np.stack(addends))
+    if len(addends) > 1:
+        sums = composer.add("ReduceSum", sums, composer.lengths([0]), keepdims=0)
+    if terms is None:
+        return composer.add("Add", data, sums)
+    return composer.add("Add", sums, composer.constant(terms)) if terms.any() else sums
 
 
 @composed("Col2Im", meaning="as a move of elements, and ReduceSum")
