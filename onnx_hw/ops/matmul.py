@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.exact.integers import Int, narrowed
-from onnx_hw.ops.affine_ranges import AffineSequence, LoopTurns
 from onnx_hw.ops.concat import CHANNELS, Concat
 from onnx_hw.ops.cut_product import best_cut
 from onnx_hw.ops.demand.blocks import MAX_GATE_TABLE_WORDS
@@ -36,11 +35,12 @@ from onnx_hw.ops.rom_contents import (
     loaded_weight_memories,
     weight_memories,
 )
-from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_vectors
-from onnx_hw.ops.weight_buffer_schedule import with_weight_buffer
+from onnx_hw.ops.tiles import beats_of, check_taped, pixels_of, tiles_of, wrong_tile
+from onnx_hw.ops.weight_buffer_schedule import product_engine, with_tile_buffer, with_weight_buffer
 from onnx_hw_boards.demand import Demand
 
 EXACT_IN_FLOAT64 = 1 << 53
@@ -56,7 +56,7 @@ class MatMulFolding(Folding):
     Attributes:
         in_lanes, out_lanes: channels per beat of the vectors, of the results.
         pixels: vectors side by side; each weight that is fetched serves all of them.
-        tile: beats of them that are done group by group of results; the circuit does one at a time.
+        tile: beats of them that are held and done group by group of results; more than one with weights on a tape.
         multiplier: what the products are made of.
         blocks: 1 where memories are made of block RAM, however small they are; 0 where their size decides.
     """
@@ -72,7 +72,7 @@ class MatMulFolding(Folding):
         return Order(tensor, self.in_lanes, self.pixels)
 
     def output_order(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.out_lanes, self.pixels)
+        return Order(tensor, self.out_lanes, self.pixels, pixels_of(self.tile, self.pixels, tensor))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -88,6 +88,7 @@ class MatMul(Operator[MatMulFolding]):
             for others those of a matrix and one more, for the next matrix.
         loaded: type of the weights where others may be loaded into the circuit at run time; None for constants.
         taped: constant weights come from a tape outside the chip, on a port of their own, which is no operand.
+        tile: pixels for which a weight comes once; all pixels of a frame are whole tiles.
     """
 
     operand: Tensor
@@ -96,6 +97,7 @@ class MatMul(Operator[MatMulFolding]):
     capacity: int | None = None
     loaded: Int | None = None
     taped: bool = False
+    tile: int = 1
 
     folding_type = MatMulFolding
     declared = frozenset({"loaded"})
@@ -105,7 +107,7 @@ class MatMul(Operator[MatMulFolding]):
         expected = f"{self.operand.channels}) for {self.operand!r}"
         shape = self.weights.shape
         if isinstance(self.weights, Tensor):
-            if self.loaded is not None or self.taped:
+            if self.loaded is not None or self.taped or self.tile > 1:
                 raise ValueError("weights that come on a stream are neither loaded nor on a tape")
             if shape[2] != self.operand.channels:
                 raise ValueError(f"weights must be (stack, outputs, {expected}, not {shape}")
@@ -118,8 +120,7 @@ class MatMul(Operator[MatMulFolding]):
             raise ValueError(f"weights must be (outputs, {expected}, not {shape}")
         if self.capacity is not None and not self.taped:
             raise ValueError("only weights that come are kept in a buffer, constant ones are there")
-        if self.taped and self.loaded is not None:
-            raise ValueError("weights must be on a tape or loaded, not both")
+        check_taped(self)
         check_loaded_type(self.weights, self.loaded)
         object.__setattr__(self, "weights", narrowed(self.weights))
 
@@ -241,11 +242,12 @@ class MatMul(Operator[MatMulFolding]):
         return (vectors, self.weight_words(folding)) if self.has_dynamic_weights else (vectors,)
 
     def limits(self) -> dict[str, int]:
-        return {**super().limits(), "tile": 1}
+        return {**super().limits(), "tile": self.tile}
 
     @property
     def narrowest(self) -> MatMulFolding:
-        return replace(super().narrowest, multiplier=MultiplierKind.LOGIC) if self.is_wide else super().narrowest
+        narrow = replace(super().narrowest, tile=self.tile)
+        return replace(narrow, multiplier=MultiplierKind.LOGIC) if self.is_wide else narrow
 
     @property
     def is_wide(self) -> bool:
@@ -255,7 +257,7 @@ class MatMul(Operator[MatMulFolding]):
     def illegal(self, folding: MatMulFolding) -> str:
         if self.is_wide and not folding.in_logic:
             return f'multiplier must be "logic" here: operands have more than {MULTIPLIER_BITS} bits'
-        if reason := super().illegal(folding):
+        if reason := super().illegal(folding) or wrong_tile(folding.tile, self.tile, folding.pixels, self.operand):
             return reason
         if folding.blocks not in (0, 1) or (folding.blocks and not self._fills_blocks(folding)):
             return "blocks must be 0 here, or 1 with more constant weights"
@@ -279,19 +281,19 @@ class MatMul(Operator[MatMulFolding]):
         """Return the order of the weights: for each tile, for each group of results, for each beat of a vector, the
         weights of every result and input.
 
-        Results outside, inputs inside. A tile is a beat of pixels here; the order of constants is that of one
-        tile, and so is that of weights that the buffer holds to the last tile. One matrix of a stack after the other.
+        Results outside, inputs inside. The order of constants is that of one tile, and so is that of weights that the
+        buffer holds to the last tile. One matrix of a stack after the other.
         """
         tiles = 1 if self.held(folding) else self.tiles(folding)
         return Order(self.matrix, folding.in_lanes, min(folding.out_lanes, self.matrix.shape[1]), times=tiles)
 
     def tiles(self, folding: MatMulFolding) -> int:
-        """Return the tiles of a matrix: the beats of pixels that it meets."""
-        return folding.input_order(self.operand).pixel_groups // self.stack
+        """Return the tiles of a matrix: the beats of pixels that it meets, or fewer where it meets several at once."""
+        return folding.input_order(self.operand).pixel_groups // self.stack // folding.tile
 
     def held(self, folding: MatMulFolding) -> bool:
         """Return whether all weights stay until the last tile."""
-        return not self.streams_weights or self.stored_groups(folding) >= self.turns(folding)[0]
+        return not self.streams_weights or (folding.tile == 1 and self.stored_groups(folding) >= self.turns(folding)[0])
 
     def stored_groups(self, folding: MatMulFolding) -> int:
         """Return the capacity of the buffer."""
@@ -311,12 +313,14 @@ class MatMul(Operator[MatMulFolding]):
         """Yield for each number of result lanes the fewest input lanes that keep up; not wider ones of equal use."""
         kind = MultiplierKind.LOGIC if self.is_wide else multiplier_for(self.operand.dtype.bits, self.weight_type.bits)
         for pixels in pixels_beside(self.operand, interval, given, wanted):
+            if (tile := beats_of(self.tile, pixels, self.operand)) is None:
+                continue
             groups, channels = self._result.channels + 1, self._result.channels
             while groups > 1:
                 lanes = -(-channels // (groups - 1))  # the fewest that make fewer groups
                 groups = -(-channels // lanes)
                 if (least := fewest_lanes(self.operand, interval // groups, pixels)) is not None:
-                    yield MatMulFolding(least, lanes, pixels, multiplier=kind)
+                    yield MatMulFolding(least, lanes, pixels, tile, kind)
 
     def latency(self, folding: MatMulFolding) -> int:
         """Return the latency: six stages around the products, theirs, and one for each level of the adder tree."""
@@ -326,22 +330,13 @@ class MatMul(Operator[MatMulFolding]):
     def schedule(self, folding: MatMulFolding) -> Schedule:
         """Schedule for each tile, each group of results, each beat of the tile's vectors, each beat of a vector."""
         groups, beats = self.turns(folding)
-        pixels = self.input_orders(folding)[0].pixel_groups
-        first_group = LoopTurns(0, pixels, groups * beats, np.arange(beats, dtype=np.int64))
-        engine = Engine(
-            "matmul",
-            pixels * groups * beats,
-            self.latency(folding),
-            pops={
-                "i": AffineSequence((first_group,))
-                if groups > 1 and pixels > 1
-                else AffineSequence.every(pixels * beats)
-            },
-            pushes={"o": AffineSequence.every(pixels * groups, beats, beats - 1)},
-        )
+        tiles, tile = self.input_orders(folding)[0].pixel_groups // folding.tile, folding.tile
+        engine = product_engine(self.latency(folding), tiles=tiles, groups=groups, tile=tile, beats=beats)
         if not self.streams_weights:
             return Schedule((engine,))
         words, capacity = self.weight_words(folding).beats, self.stored_groups(folding) * beats
+        if tile > 1:
+            return with_tile_buffer(engine, words=words, beats=beats, tile=tile, capacity=capacity)
         return with_weight_buffer(engine, words=words, beats=beats, stack=self.stack, capacity=capacity)
 
     def lanes(self, folding: MatMulFolding) -> int:
@@ -369,6 +364,7 @@ class MatMul(Operator[MatMulFolding]):
             in_lanes=folding.in_lanes,
             out_lanes=folding.out_lanes,
             pixels=folding.pixels,
+            tile=folding.tile,
             in_logic=folding.in_logic,
             in_block=bool(folding.blocks),
             depth=depths["o"],
@@ -380,19 +376,28 @@ class MatMul(Operator[MatMulFolding]):
 
         words = self.weight_words(folding)
         if self.streams_weights:
-            groups, beats = self.turns(folding)
-            tiles = self.tiles(folding) if self.held(folding) else 1
-            return Streamed(words.width, groups * beats, self.operand.channels, self.stored_groups(folding), tiles)
+            unit, times = self.kept_words(folding)
+            return Streamed(words.width, unit, self.operand.channels, self.stored_groups(folding), times)
         filled = folding.out_lanes * folding.in_lanes - words.width  # lanes that have no result in any word
         return np.pad(words.to_beats(self.constants[None, None]), [(0, 0), (0, filled)])
+
+    def kept_words(self, folding: MatMulFolding) -> tuple[int, int]:
+        """Return the words that the buffer's reader reads before it goes on to others, and how often."""
+        groups, beats = self.turns(folding)
+        if folding.tile > 1:
+            return beats, folding.tile
+        return groups * beats, self.tiles(folding) if self.held(folding) else 1
 
     def taped_words(self, folding: MatMulFolding) -> tuple[Order, int] | None:
         return (self.weight_words(folding), self.turns(folding)[1]) if self.taped else None
 
-    def on_tape(self) -> MatMul | None:
-        if self.streams_weights or self.loaded is not None or self.operand.pixels > 1:
+    def on_tape(self, tile: int = 1) -> MatMul | None:
+        if self.streams_weights or self.loaded is not None or tile not in tiles_of(self.operand):
             return None
-        return replace(self, taped=True)
+        return replace(self, taped=True, tile=tile)
+
+    def tape_tiles(self) -> tuple[int, ...]:
+        return tiles_of(self.operand) if self.on_tape() else ()
 
     def taped_constants(self) -> np.ndarray:
         return self.constants[None]

@@ -218,9 +218,17 @@ class Operator(ABC, Generic[F]):
         """
         return None
 
-    def on_tape(self) -> Operator[Any] | None:
-        """Return the operator with its constants on a tape; None where it has none, or needs one several times."""
+    def on_tape(self, tile: int = 1) -> Operator[Any] | None:
+        """Return the operator with its constants on a tape; None where it has none, or no such tiles.
+
+        Args:
+            tile: pixels for which each constant comes once.
+        """
         return None
+
+    def tape_tiles(self) -> tuple[int, ...]:
+        """Return the tiles that ``on_tape`` takes, ascending."""
+        return ()
 
     def taped_constants(self) -> np.ndarray:
         """Return the constants that come from a tape, in the shape of the tensor whose order ``taped_words`` states."""
@@ -302,9 +310,9 @@ class Operator(ABC, Generic[F]):
 
     @property
     def taped_bits(self) -> int:
-        """Bits of the constants that come from a tape; 0 where none come."""
+        """Bits of the constants that come from a tape in a frame, as often as they come; 0 where none come."""
         taped = self.taped_words(self.narrowest)
-        return taped[0].tensor.size * taped[0].tensor.dtype.bits if taped else 0
+        return taped[0].tensor.size * taped[0].tensor.dtype.bits * taped[0].times if taped else 0
 
     @property
     def has_loaded_constants(self) -> bool:

@@ -233,11 +233,17 @@ class Monotone(Operator[RequantizeFolding]):
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[RequantizeFolding]:
-        """Yield the narrowest foldings, or those as wide as a neighbour, in the number of steps that is cheapest."""
+        """Yield the narrowest foldings, or those as wide as a neighbour, in the number of steps that is cheapest.
+
+        Where tiles come, they may leave as they came.
+        """
         cuts = narrow_cuts(self.operand, interval, given, wanted) + even_cuts(self.operand, interval, given, wanted)
         for lanes, pixels in sorted(set(cuts)):
             time = interval // Order(self.operand, lanes, pixels).beats
-            yield replace(self._cheapest(lanes, time), pixels=pixels)
+            folding = replace(self._cheapest(lanes, time), pixels=pixels)
+            if given is not None and given.tile > given.pixels == pixels:
+                yield replace(folding, tile=given.tile)
+            yield folding
 
     def _cheapest(self, lanes: int, time: int) -> RequantizeFolding:
         """Return the folding with the number of steps that costs least, within some cycles a beat."""

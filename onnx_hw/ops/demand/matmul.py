@@ -41,6 +41,9 @@ class ProductFolding(Protocol):
     def pixels(self) -> int: ...
 
     @property
+    def tile(self) -> int: ...
+
+    @property
     def in_logic(self) -> bool: ...
 
     @property
@@ -71,9 +74,7 @@ class MatrixProduct(Protocol):
 
     def latency(self, folding: Any) -> int: ...
 
-    def tiles(self, folding: Any) -> int: ...
-
-    def held(self, folding: Any) -> bool: ...
+    def kept_words(self, folding: Any) -> tuple[int, int]: ...
 
     def stored_groups(self, folding: Any) -> int: ...
 
@@ -90,25 +91,27 @@ def matmul_demand(operator: MatrixProduct, folding: ProductFolding) -> Demand:
     """Return the demand of the whole core."""
     groups, beats = operator.turns(folding)
     results, latency = folding.out_lanes * folding.pixels, operator.latency(folding)
-    tiles = operator.tiles(folding) if operator.held(folding) else 1
+    kept, times = operator.kept_words(folding)
     operand, weight = operator.operand.dtype, operator.weight_type
-    loops = (*((tiles,) if operator.streams_weights else ()), groups, beats)
+    tile, loops = folding.tile, (groups, beats)
+    if operator.streams_weights:
+        loops = (groups, tile, beats) if tile > 1 else (times, groups, beats)  # type: ignore[assignment]
     demand = engine(loops, conditions=int(operator.streams_weights), some_pop=groups > 1, some_push=beats > 1)
     demand += decoded((0, 1) if beats > 1 else (0,), counted(beats))
     demand += delayed(1, 3 * latency - 4) + delayed(2, 1).copied(results)
     width = folding.in_lanes * folding.pixels * operand.bits
     in_logic = False if folding.blocks else None
-    demand += vectors_demand(width, groups, beats, folding.out_lanes, in_logic)
+    demand += vectors_demand(width, groups, beats, folding.out_lanes, in_logic, tile=tile)
     lanes = folding.in_lanes * folding.out_lanes
     if operator.streams_weights:
         demand += weight_buffer_demand(
             weight,
             lanes=operator.weight_words(folding).width,
             in_lanes=folding.in_lanes,
-            words=groups * beats,
+            words=kept,
             beats=beats,
             capacity=operator.stored_groups(folding) * beats,
-            tiles=tiles,
+            tiles=times,
             is_ragged=beats * folding.in_lanes > operator.operand.channels,
         )
     elif operator.loaded is not None:
@@ -132,7 +135,9 @@ def products_demand(operator: MatrixProduct, folding: ProductFolding) -> Demand:
     return operator.lanes(folding) * one
 
 
-def vectors_demand(width: int, groups: int, beats: int, results: int, in_logic: bool | None = None) -> Demand:
+def vectors_demand(
+    width: int, groups: int, beats: int, results: int, in_logic: bool | None = None, *, tile: int = 1
+) -> Demand:
     """Return the demand of a beat of vectors, fresh or replayed, and its copies.
 
     Args:
@@ -141,14 +146,15 @@ def vectors_demand(width: int, groups: int, beats: int, results: int, in_logic: 
         beats: of a vector.
         results: of a vector that are made at a time.
         in_logic: False where the memory of the vector is made of block RAM, however small it is.
+        tile: vectors that are held.
     """
     copies = delayed(width, 1).copied(-(-results // RESULTS_PER_VECTOR_COPY))
     if groups == 1:
         return delayed(width, 4) + copies
-    demand = (
-        delayed(counted(beats), 1) + memories(width, max(2, beats), in_logic=in_logic) + Demand.of(LogicFunction(2))
-    )
-    demand += delayed((1 + counted(beats)) * memory_parts(width, beats), 1)
+    slots = tile * beats
+    demand = position(slots) if tile > 1 else delayed(counted(beats), 1)
+    demand += memories(width, max(2, slots), in_logic=in_logic) + Demand.of(LogicFunction(2))
+    demand += delayed((1 + counted(slots)) * memory_parts(width, slots), 1)
     demand += decoded((0, 1), counted(groups) + counted(beats)) + delayed(1, 2) + copied(1, width)
     return demand + delayed(width, 5) + Demand.of(Multiplexer(2, width)) + copies
 

@@ -2,7 +2,8 @@
 
 The input vector of a pixel arrives once, in beats of ``in_lanes``, and is replayed from a buffer for every further
 group of ``out_lanes`` results. Per group, ``ceil(inputs / in_lanes)`` cycles; latency 10 + ceil(log2(in_lanes)), or
-less with products of look-up tables: those of 8 × 8 bits take two cycles.
+less with products of look-up tables: those of 8 × 8 bits take two cycles. Several pixels may be held
+at a time, a *tile*: then each group of results is made for all of them before the next one.
 
     stage  1     the beat, the address of its weights
            2..4  the buffer's copy of the beat; the weights (block RAM with its output register)
@@ -20,6 +21,7 @@ from amaranth.lib import memory
 from onnx_hw_rtl.arithmetic.adder_tree import adder_tree
 from onnx_hw_rtl.arithmetic.product import product, product_latency
 from onnx_hw_rtl.arithmetic.running_sums import RunningSums
+from onnx_hw_rtl.cores.tile_weights import TileWeightBuffer, place_in_tile
 from onnx_hw_rtl.cores.weights import LATENCY as WEIGHTS_LATENCY
 from onnx_hw_rtl.cores.weights import Streamed, WeightBuffer, read_weights
 from onnx_hw_rtl.parts.block_rom import IN_BLOCK
@@ -44,6 +46,7 @@ class MatMul(Core):
         out_bits: width of a result, signed; wide enough for every final sum.
         in_lanes, out_lanes: channels per beat.
         pixels: vectors side by side in a beat; the number of multipliers is the product of the three.
+        tile: vectors, or as many times those side by side, that are held; more than one where weights come on a stream.
         depth: FIFO depth of the output.
         in_logic: whether products are made of look-up tables.
         in_block: whether memories are made of block RAM, however small they are.
@@ -63,14 +66,18 @@ class MatMul(Core):
         in_lanes: int,
         out_lanes: int,
         pixels: int = 1,
+        tile: int = 1,
         depth: int,
         in_logic: bool = False,
         in_block: bool = False,
     ) -> None:
         count, lanes = (words.words, out_lanes * in_lanes) if isinstance(words, Streamed) else words.shape
-        if lanes != out_lanes * in_lanes or count % groups:
+        if lanes != out_lanes * in_lanes or (tile == 1 and count % groups):
             raise ValueError(f"words must be (n · {groups}, {out_lanes} · {in_lanes}), not ({count}, {lanes})")
-        self.words, self.groups, self.beats = words, groups, count // groups
+        if tile > 1 and not isinstance(words, Streamed):
+            raise ValueError("several pixels are held only where weights come on a stream")
+        self.words, self.groups, self.tile = words, groups, tile
+        self.beats = count if tile > 1 else count // groups
         self.weight, self.element, self.result = (
             Shape(weight_bits, weight_signed),
             Shape(bits, signed),
@@ -95,7 +102,7 @@ class MatMul(Core):
         engine = Engine(
             m,
             "matmul",
-            {**(buffer.loops if buffer else {}), "group": self.groups, "beat": self.beats},
+            self._loops(buffer),
             pops=[(self.i, lambda turn: turn["group"] == 0)],
             pushes=[(outbox, lambda turn: turn["beat"] == self.beats - 1)],
             conditions=(buffer.has_word,) if buffer else (),
@@ -119,11 +126,18 @@ class MatMul(Core):
         self.report(m, *([buffer.writer] if buffer else []), engine)
         return m
 
+    def _loops(self, buffer: WeightBuffer | None) -> dict[str, int]:
+        """Return the loops of the multipliers, the outermost first."""
+        if self.tile > 1:
+            return {"group": self.groups, "pixel": self.tile, "beat": self.beats}
+        return {**(buffer.loops if buffer else {}), "group": self.groups, "beat": self.beats}
+
     def _buffer(self, m: Module) -> WeightBuffer | None:
         """Return the buffer of weights that come on a stream; None for constant weights."""
         if not isinstance(self.words, Streamed):
             return None
-        return WeightBuffer(m, self.w, self.words, beats=self.beats, in_lanes=self.in_lanes, weight=self.weight)
+        kind = TileWeightBuffer if self.tile > 1 else WeightBuffer
+        return kind(m, self.w, self.words, beats=self.beats, in_lanes=self.in_lanes, weight=self.weight)
 
     def _vectors(self, m: Module, engine: Engine) -> list[Value]:
         """Return the input beat, fresh or replayed, in stage 5: one copy for every few results."""
@@ -142,13 +156,14 @@ class MatMul(Core):
 
     def _replayed(self, m: Module, engine: Engine, takes: Value, x: Value) -> Value:
         """Return the vector's beat stored last at the operation's place, in stage 2, where x is stored."""
-        slot = engine.decode(lambda turn: turn["beat"], range(max(2, self.beats)), "beat")
+        slots = self.tile * self.beats
+        slot = place_in_tile(m, engine, slots) if self.tile > 1 else self._place_in_vector(engine)
         control = Cat(Mux(ResetSignal(allow_reset_less=True), 0, takes), slot)
-        parts = memory_parts(len(x), self.beats)
+        parts = memory_parts(len(x), slots)
         words_read, attributes = [], IN_BLOCK if self.in_block else {}
         for bits, its_own in zip(parts, copies(m, control, len(parts), "slot"), strict=True):
             part = x[bits]
-            vector = memory.Memory(shape=len(part), depth=max(2, self.beats), init=[], attrs=attributes)
+            vector = memory.Memory(shape=len(part), depth=max(2, slots), init=[], attrs=attributes)
             m.submodules[f"vector{bits.start}"] = vector
             write_port, read_port = vector.write_port(), vector.read_port()
             m.d.comb += [
@@ -159,6 +174,10 @@ class MatMul(Core):
             ]
             words_read.append(read_port.data)
         return Cat(*words_read)
+
+    def _place_in_vector(self, engine: Engine) -> Signal:
+        """Return the operation's beat of the vector."""
+        return engine.decode(lambda turn: turn["beat"], range(max(2, self.beats)), "beat")
 
     def _weights(self, m: Module, engine: Engine, buffer: WeightBuffer | None) -> list[list[Value]]:
         """Return the weight of every lane, by result and input lane, in stage 5."""
