@@ -21,14 +21,24 @@ def conversion(given: Order, wanted: Order) -> Iterator[tuple[Operator, Folding]
     pixels; pixels at equal lanes, the wider ones: so no core between the two takes more cycles than both, where the
     pixels of one divide those of the other.
 
-    Where the pixels of a beat are not a tile, the beats come in another sequence: that is a rearrangement.
+    Where the pixels of a beat are not a tile, the beats come in another sequence: that is a rearrangement, at the lanes
+    of the side with larger tiles.
     """
     tensor, lanes = given.tensor, given.lanes
     if given.alike(wanted):
         return
-    if given.tile != given.pixels or wanted.tile != wanted.pixels:
-        cuts = (given.lanes, wanted.lanes, given.pixels, wanted.pixels, given.tile, wanted.tile)
-        yield Rearrange(tensor, tensor.shape, np.arange(tensor.size)), RearrangeFolding(*cuts)
+    if given.tile != given.pixels and wanted.tile != wanted.pixels:
+        yield _rearrangement(given, wanted)
+        return
+    if given.tile != given.pixels:
+        between = Order(tensor, lanes, wanted.pixels)
+        yield _rearrangement(given, between)
+        yield from conversion(between, wanted)
+        return
+    if wanted.tile != wanted.pixels:
+        between = Order(tensor, wanted.lanes, given.pixels)
+        yield from conversion(given, between)
+        yield _rearrangement(between, wanted)
         return
     if lanes < wanted.lanes:
         yield Gearbox(tensor), GearboxFolding(lanes, wanted.lanes, given.pixels)
@@ -37,6 +47,12 @@ def conversion(given: Order, wanted: Order) -> Iterator[tuple[Operator, Folding]
         yield Regroup(tensor), RegroupFolding(lanes, before, after)
     if lanes != wanted.lanes:
         yield Gearbox(tensor), GearboxFolding(lanes, wanted.lanes, wanted.pixels)
+
+
+def _rearrangement(given: Order, wanted: Order) -> tuple[Operator, Folding]:
+    """Return the core that makes any order of another one."""
+    cuts = (given.lanes, wanted.lanes, given.pixels, wanted.pixels, given.tile, wanted.tile)
+    return Rearrange(given.tensor, given.tensor.shape, np.arange(given.tensor.size)), RearrangeFolding(*cuts)
 
 
 def _pixels_between(given: int, wanted: int) -> tuple[int, ...]:

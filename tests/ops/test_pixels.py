@@ -137,7 +137,9 @@ def test_what_lies_between() -> None:
     assert between(Order(x, 2, 2), Order(x, 2, 4)) == "Regroup 2, 2 to 4 pixels"
     assert between(Order(x, 2, 4), Order(x, 2, 6)) == "Regroup 2, 4 to 2 pixels Regroup 2, 2 to 6 pixels"
     assert between(Order(x, 2, tile=4), Order(x, 2, tile=4)) == ""
-    assert between(Order(x, 2, tile=4), Order(x, 3, 2)) == "Rearrange 2×3, 1 to 2 pixels, in tile 4, out tile 2"
+    assert between(Order(x, 2, tile=4), Order(x, 3, 2)) == (
+        "Rearrange 2×2, 1 to 2 pixels, in tile 4, out tile 2 Gearbox 2×3, 2 pixels"
+    )
 
 
 @pytest.mark.parametrize("pixels", [2, 4])
