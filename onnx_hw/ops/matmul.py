@@ -39,7 +39,7 @@ from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_vectors
-from onnx_hw.ops.tiles import beats_of, check_taped, pixels_of, tiles_of, wrong_tile
+from onnx_hw.ops.tiles import beats_of, check_taped, group_counts, pixels_of, tiles_of, wrong_tile
 from onnx_hw.ops.weight_buffer_schedule import product_engine, with_tile_buffer, with_weight_buffer
 from onnx_hw_boards.demand import Demand
 
@@ -315,10 +315,9 @@ class MatMul(Operator[MatMulFolding]):
         for pixels in pixels_beside(self.operand, interval, given, wanted):
             if (tile := beats_of(self.tile, pixels, self.operand)) is None:
                 continue
-            groups, channels = self._result.channels + 1, self._result.channels
-            while groups > 1:
-                lanes = -(-channels // (groups - 1))  # the fewest that make fewer groups
-                groups = -(-channels // lanes)
+            channels = self._result.channels
+            for groups in group_counts(channels, few=tile > 1):
+                lanes = -(-channels // groups)
                 if (least := fewest_lanes(self.operand, interval // groups, pixels)) is not None:
                     yield MatMulFolding(least, lanes, pixels, tile, kind)
 
@@ -330,8 +329,8 @@ class MatMul(Operator[MatMulFolding]):
     def schedule(self, folding: MatMulFolding) -> Schedule:
         """Schedule for each tile, each group of results, each beat of the tile's vectors, each beat of a vector."""
         groups, beats = self.turns(folding)
-        tiles, tile = self.input_orders(folding)[0].pixel_groups // folding.tile, folding.tile
-        engine = product_engine(self.latency(folding), tiles=tiles, groups=groups, tile=tile, beats=beats)
+        tiles, tile, latency = self.tiles(folding) * self.stack, folding.tile, self.latency(folding)
+        engine = product_engine(latency, tiles=tiles, groups=groups, tile=tile, beats=beats)
         if not self.streams_weights:
             return Schedule((engine,))
         words, capacity = self.weight_words(folding).beats, self.stored_groups(folding) * beats
@@ -383,18 +382,15 @@ class MatMul(Operator[MatMulFolding]):
 
     def kept_words(self, folding: MatMulFolding) -> tuple[int, int]:
         """Return the words that the buffer's reader reads before it goes on to others, and how often."""
-        groups, beats = self.turns(folding)
-        if folding.tile > 1:
-            return beats, folding.tile
-        return groups * beats, self.tiles(folding) if self.held(folding) else 1
+        (groups, beats), held = self.turns(folding), self.held(folding)
+        return (beats, folding.tile) if folding.tile > 1 else (groups * beats, self.tiles(folding) if held else 1)
 
     def taped_words(self, folding: MatMulFolding) -> tuple[Order, int] | None:
         return (self.weight_words(folding), self.turns(folding)[1]) if self.taped else None
 
     def on_tape(self, tile: int = 1) -> MatMul | None:
-        if self.streams_weights or self.loaded is not None or tile not in tiles_of(self.operand):
-            return None
-        return replace(self, taped=True, tile=tile)
+        fixed = not self.streams_weights and self.loaded is None
+        return replace(self, taped=True, tile=tile) if fixed and tile in tiles_of(self.operand) else None
 
     def tape_tiles(self) -> tuple[int, ...]:
         return tiles_of(self.operand) if self.on_tape() else ()

@@ -309,6 +309,12 @@ class Operator(ABC, Generic[F]):
         return cast(F, self.folding_type.narrowest())
 
     @property
+    def taped_size(self) -> int:
+        """Bits of the constants that ``on_tape`` puts outside, each counted once."""
+        constants = self.constant_words(self.narrowest) if self.tape_tiles() else None
+        return constants[0].size * constants[1].bits if constants else 0
+
+    @property
     def taped_bits(self) -> int:
         """Bits of the constants that come from a tape in a frame, as often as they come; 0 where none come."""
         taped = self.taped_words(self.narrowest)

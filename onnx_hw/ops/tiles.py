@@ -52,6 +52,20 @@ def pixels_of(tile: int, pixels: int, tensor: Tensor) -> int:
     return tile // in_row * tensor.shape[1]
 
 
+def group_counts(channels: int, *, few: bool) -> tuple[int, ...]:
+    """Return the numbers of groups into which results may be cut, descending.
+
+    Args:
+        few: only those of a power of two of lanes, or of no more than that makes as many: each way to put the results
+            of tiles back in the order of pixels takes a while to price.
+
+    >>> group_counts(10, few=False), group_counts(10, few=True)
+    ((10, 5, 4, 3, 2, 1), (10, 5, 3, 2, 1))
+    """
+    lanes = (1 << k for k in range(channels.bit_length() + 1)) if few else range(1, channels + 1)
+    return tuple(dict.fromkeys(-(-channels // some) for some in lanes))
+
+
 def wrong_tile(tile: int, wanted: int, pixels: int, tensor: Tensor) -> str:
     """Return why the beats of a tile cannot be those of the wanted pixels, or an empty text."""
     beats = beats_of(wanted, pixels, tensor)

@@ -18,7 +18,7 @@ from onnx_hw.ops.tiles import beats_of, pixels_of, tiles_of
 from onnx_hw_rtl.cores import matmul as circuit
 from onnx_hw_rtl.cores.tile_weights import TileWeightBuffer
 from support.design_bench import Bench, assert_proven, no_stall, prove, random_stall
-from support.hand_built_designs import alone
+from support.hand_built_designs import alone, folded
 from support.random_cases import few, many
 from support.random_operators import lane_counts, pixel_counts, tensors
 
@@ -109,7 +109,8 @@ def test_tiles_in_beats_and_in_pixels(tensor: Tensor, pixels: int) -> None:
     ],
 )
 def test_another_tile_is_refused(tile: int, folding: tuple[int, ...], said: str) -> None:
-    assert product(IMAGE, 7, tile).illegal(MatMulFolding(*folding)) == said
+    operator = product(IMAGE, 7, tile)
+    assert operator.illegal(folded(operator, folding)) == said
 
 
 @pytest.mark.parametrize(("tile", "taped"), [(3, True), (5, True), (0, True), (16, True), (2, False)])

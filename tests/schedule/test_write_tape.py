@@ -9,15 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.invariants import InvariantError
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.tape import TAPE, Tape, TapePort, packed_words, weights_edge
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.write_tape import group_needs, with_tape, write_tape
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_link.flash_tape import FlashTiming
 from support.design_bench import Bench, assert_proven, no_stall, prove, random_frames, random_stall
+from support.hand_built_designs import Sketch
 from support.long_runs import prove_networks
-from support.taped_designs import FAST_FLASH, SMALL_SDRAM, in_order, perceptron, taped_designs
+from support.taped_designs import FAST_FLASH, SMALL_SDRAM, in_order, in_tiles, perceptron, taped_designs
 
 LAYERS = ((12, 9, 8, 5), ((4, 3), (3, 2), (2, 1)))
 
@@ -164,3 +168,20 @@ def test_a_design_without_a_tape_stays() -> None:
     assert write_tape(plain) is plain and plain.taped_ports() == () and plain.tape_cycles == 0
     assert weights_edge("product0") not in {edge.tensor for edge in plain.edges()}
     assert random_frames(plain, 1, 0)
+
+
+@pytest.mark.parametrize("tile", [1, 2, 4, 8])
+@pytest.mark.parametrize("stalls", [False, True])
+def test_products_over_many_pixels_on_a_tape(tile: int, stalls: bool) -> None:
+    """Two products over an image, whose results come tile by tile and are put back in the order of pixels."""
+    sketch, image = Sketch(), Tensor((2, 4, 6), Int(5))
+    x = sketch.input("x", image)
+    for k, outputs in enumerate((7, 5)):
+        product = MatMul(image, np.random.default_rng(k).integers(-2, 3, (outputs, image.channels)), taped=True)
+        (x,) = sketch.add(f"product{k}", product, [x], MatMulFolding((2, 3)[k], (3, 2)[k]), 2)
+        (image,) = product.results()
+    free = replace(sketch.design(), flash=FAST_FLASH)
+    design = write_tape(in_tiles(free, {"product0": tile, "product1": tile}))
+    run = prove(design, frames=3, stalls=stalls)
+    assert_proven(run)
+    assert len(design.network.nodes) == (2 if tile == 1 else 3), "the last results leave tile by tile"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,6 +17,8 @@ from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.tape import Tape, weights_edge
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.tiles import beats_of, tiles_of
+from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.write_tape import with_tape, write_tape
 from onnx_hw_boards.memory import WeightMemory
 from onnx_hw_boards.sdram import SdramMemory
@@ -49,14 +51,37 @@ SMALL_SDRAM = replace(
 """SDRAM of short rows, at the clock of a design without a board, which is soon ready and often refreshed."""
 
 
+def in_tiles(design: Design, tiles: Mapping[str, int]) -> Design:
+    """Let some products on a tape hold tiles of pixels, where their foldings allow that, with what puts their results
+    back in the order of pixels.
+    """
+    nodes, foldings = [], dict(design.foldings)
+    for node in design.network.nodes:
+        operator, folding = node.operator, design.foldings[node.name]
+        if node.name in tiles and isinstance(operator, MatMul) and isinstance(folding, MatMulFolding):
+            beats = beats_of(tiles[node.name], folding.pixels, operator.operand)
+            tiled = replace(operator, tile=tiles[node.name])
+            if beats is not None and not tiled.illegal(replace(folding, tile=beats)):
+                operator, foldings[node.name] = tiled, replace(folding, tile=beats)
+        nodes.append(replace(node, operator=operator))
+    network, foldings = insert_gearboxes(replace(design.network, nodes=tuple(nodes)), foldings)
+    new = {tensor for node in network.nodes for tensor in node.outputs if tensor not in design.fifos}
+    fifos = {**design.fifos, **dict.fromkeys(new, FifoSize(2, 1, 1))}
+    return replace(design, network=network, foldings=foldings, fifos=fifos)
+
+
 @st.composite
 def taped_designs(draw: st.DrawFn, size: int, operations: int) -> Design:
-    """Random networks of which one to four products take their weights from a tape: from outside, or from a flash."""
+    """Random networks of which one to four products take their weights from a tape, pixel by pixel or once for a tile:
+    from outside, or from a flash.
+    """
     design = draw(st.one_of(chains(size, operations), residuals(size, operations)))
     products = [node.name for node in design.network.nodes if isinstance(node.operator, MatMul)]
     assume(products)
     chosen = draw(st.permutations(products))[: draw(st.integers(1, MOST_ON_TAPE))]
     design = on_tape(design, {name: draw(st.sampled_from([None, 1, 2, 3])) for name in chosen})
+    operands = {node.name: node.operator.operands()[0] for node in design.network.nodes}
+    design = in_tiles(design, {name: draw(st.sampled_from(tiles_of(operands[name]))) for name in chosen})
     memory = draw(st.sampled_from([{}, {"flash": FAST_FLASH}, {"sdram": SMALL_SDRAM}]))
     design = write_tape(replace(design, **memory))
     deeper = {weights_edge(name): FifoSize(draw(st.integers(1, 3)), 1, 1) for name in chosen}

@@ -57,6 +57,14 @@ def test_memories_of_few_words(capacity: int) -> None:
     assert_memories_are_stated(operator, MatMulFolding(3, 4))
 
 
+@pytest.mark.parametrize("tile", [1, 2, 4, 16])
+def test_memories_of_a_tile(tile: int) -> None:
+    """The vectors of all its pixels, and two groups of weights."""
+    operator = MatMul(Tensor((4, 4, 12), Int(8)), np.arange(120).reshape(10, 12), taped=True, tile=tile)
+    for lanes in ((2, 3), (12, 1), (1, 5)):
+        assert_memories_are_stated(operator, MatMulFolding(*lanes, tile=tile))
+
+
 def test_memory_of_both_ports() -> None:
     """The address of a wide state goes to the write and to the read port, and has twice as many copies."""
     assert_memories_are_stated(KeptState(Tensor((8, 8, 16), Int(8))), EvenFolding(16))
