@@ -16,15 +16,15 @@ from onnx_hw.report.recorder import Recorder
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw.runtime.options import MemoryChoice
 from onnx_hw.runtime.schedule_request import ScheduleRequest, WeightPlace
-from onnx_hw.schedule.choose_outside import candidates_outside, put_outside, put_outside_what_does_not_fit
+from onnx_hw.schedule.choose_outside import all_outside, put_outside, put_outside_what_does_not_fit
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.schedule_for_board import clock_of, most_frames_from_memory
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 
 NOTHING_OUTSIDE = (
-    "no weights come from outside the chip: no layer uses each of its weights once a frame",
-    "a dense layer of one vector does; leave out --memory",
+    "no weights come from outside the chip: each layer would need as much memory for its pixels",
+    "a dense layer does not, nor a convolution of few pixels; leave out --memory",
 )
 
 
@@ -48,10 +48,10 @@ def with_weights_outside(
     if choice is MemoryChoice.AUTO:
         outside = put_outside_what_does_not_fit(board, network, request)
         return outside, replace(request, memory=memory_quick_enough(board, outside, request))
-    nodes = candidates_outside(network)
-    if not nodes:
+    tiles = all_outside(network)
+    if not tiles:
         warn([NOTHING_OUTSIDE])
-    return put_outside(network, [node.name for node in nodes]), request
+    return put_outside(network, tiles), request
 
 
 def memory_quick_enough(board: Board, network: Network, request: ScheduleRequest) -> WeightPlace:

@@ -304,8 +304,7 @@ class MatMul(Operator[MatMulFolding]):
         return self.turns(folding)[0] + 1 if self.tiles(folding) > 1 else 2
 
     def cycles(self, folding: MatMulFolding) -> int:
-        groups, beats = self.turns(folding)
-        return self.input_orders(folding)[0].pixel_groups * groups * beats
+        return self.input_orders(folding)[0].pixel_groups * prod(self.turns(folding))
 
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None

@@ -233,10 +233,7 @@ class Monotone(Operator[RequantizeFolding]):
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[RequantizeFolding]:
-        """Yield the narrowest foldings, or those as wide as a neighbour, in the number of steps that is cheapest.
-
-        Where tiles come, they may leave as they came.
-        """
+        """Yield the narrowest foldings, or those as wide as a neighbour, in the cheapest steps; tiles may stay so."""
         cuts = narrow_cuts(self.operand, interval, given, wanted) + even_cuts(self.operand, interval, given, wanted)
         for lanes, pixels in sorted(set(cuts)):
             time = interval // Order(self.operand, lanes, pixels).beats

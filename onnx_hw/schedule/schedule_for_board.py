@@ -24,6 +24,7 @@ from onnx_hw.schedule.explain_no_fit import NOTHING_HELPS, OtherTarget
 from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
+from onnx_hw.schedule.outside.size_tape_fifos import size_tape_fifos
 from onnx_hw.schedule.schedule_network import design_at_rate, has_slow_design, schedule_network
 from onnx_hw.schedule.search_folding import Search, far_too_little
 from onnx_hw.schedule.write_tape import write_tape
@@ -106,7 +107,9 @@ def schedule_for_board(
             stage="schedule",
             exit_code=ExitCode.DOES_NOT_FIT,
         )
-    return design, foldings
+    shell = shell_cells(network, board, design.clock_mhz)
+    room = full_budget(board, request.multipliers, shell)
+    return size_tape_fifos(design, room, request.depths or ()), foldings
 
 
 def reader_timing(board: Board, clock_mhz: float, memory: WeightPlace) -> ReaderTiming | None:
@@ -156,16 +159,24 @@ def _on_chip(
 
 def refuse_what_does_not_fit(board: Board, network: Network, request: ScheduleRequest) -> None:
     """Raise the ``UserError`` of ``schedule_for_board``, if any; how fast a design would be is not worked out."""
-    if request.fps is None and request.latency_us is None and request.foldings is None and not request.depths:
-        target = DesignTarget(board, clock_of(board, request.clock_mhz))
-        room = full_budget(board, request.multipliers, shell_cells(network, board, target.clock_mhz))
-        if has_slow_design(network, room, target=target, search=Search(for_loops=False, least_fifos=False)):
-            return
+    if fits_when_slow(board, network, request):
+        return
     if network.loops and request.fps is None:
         with suppress(UserError):
             schedule_for_board(board, network, request, Search(for_loops=False, least_fifos=False))
             return
     schedule_for_board(board, network, request, Search(least_fifos=False))
+
+
+def fits_when_slow(board: Board, network: Network, request: ScheduleRequest) -> bool:
+    """Return whether the cheapest design of all fits, where nothing but clock and lanes is asked for; a faster one may
+    fit where it does not.
+    """
+    if request.fps or request.latency_us or request.foldings is not None or request.depths:
+        return False
+    target = DesignTarget(board, clock_of(board, request.clock_mhz))
+    room = full_budget(board, request.multipliers, shell_cells(network, board, target.clock_mhz))
+    return has_slow_design(network, room, target=target, search=Search(for_loops=False, least_fifos=False))
 
 
 def far_too_large(board: Board, network: Network, request: ScheduleRequest) -> bool:

@@ -15,7 +15,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.runtime.options import MemoryChoice
 from onnx_hw.runtime.schedule_request import ScheduleRequest, WeightPlace
-from onnx_hw.schedule.choose_outside import candidates_outside, put_outside, put_outside_what_does_not_fit
+from onnx_hw.schedule.choose_outside import all_outside, put_outside, put_outside_what_does_not_fit
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.schedule_for_board import most_frames_from_memory, schedule_for_board
 from onnx_hw_boards.memory import WeightMemory
@@ -32,17 +32,18 @@ def outside(network: Network) -> list[str]:
     return [node.name for node in network.nodes if node.operator.taped_bits]
 
 
-def test_the_largest_come_first() -> None:
+def test_named_nodes_are_put_outside() -> None:
     network = network_of(8, 16, 32, 4)
-    assert [node.name for node in candidates_outside(network)] == ["product1", "product0", "product2"]
-    assert outside(put_outside(network, ["product1"])) == ["product1"]
+    assert all_outside(network) == {"product0": 1, "product1": 1, "product2": 1}
+    assert outside(put_outside(network, {"product1": 1})) == ["product1"]
 
 
-def test_a_weight_that_is_used_several_times_a_frame_stays() -> None:
+def test_a_weight_that_is_used_several_times_a_frame_comes_once_a_tile() -> None:
     product = network_of(8, 4).nodes[0].operator
-    assert isinstance(product, MatMul) and product.on_tape() is not None
-    row = replace(product, operand=Tensor((1, 3, 8), product.operand.dtype))
-    assert row.on_tape() is None
+    assert isinstance(product, MatMul) and product.tape_tiles() == (1,)
+    row = replace(product, operand=Tensor((1, 6, 8), product.operand.dtype))
+    assert row.tape_tiles() == (1, 2, 3, 6)
+    assert [tiled.taped_bits // row.taped_size for t in (1, 2, 3, 6) if (tiled := row.on_tape(t))] == [6, 3, 2, 1]
 
 
 def test_auto_puts_nothing_outside_that_fits() -> None:
@@ -51,14 +52,14 @@ def test_auto_puts_nothing_outside_that_fits() -> None:
     assert outside(put_outside_what_does_not_fit(ULX3S, network, ScheduleRequest())) == []
 
 
-def test_auto_puts_as_few_outside_as_must_be() -> None:
-    """One of two layers that are too large together."""
+def test_auto_puts_outside_what_brings_the_least_traffic() -> None:
+    """The smaller one of two layers that are too large together."""
     network = network_of(1024, 320, 768, 16)
-    assert outside(put_outside_what_does_not_fit(ULX3S, network, ScheduleRequest())) == ["product0"]
+    assert outside(put_outside_what_does_not_fit(ULX3S, network, ScheduleRequest())) == ["product1"]
 
 
 def test_a_design_is_no_wider_than_its_memory_is_fast() -> None:
-    network = put_outside(network_of(256, 128, 64), ["product0", "product1"])
+    network = put_outside(network_of(256, 128, 64), {"product0": 1, "product1": 1})
     design, _ = schedule_for_board(ULX3S, network)
     assert design.tape is not None and design.flash == ULX3S.memory.timing(design.clock_mhz)  # type: ignore[union-attr]
     rate = most_frames_from_memory(ULX3S, network, design.clock_mhz, WeightPlace.FLASH)
@@ -67,7 +68,7 @@ def test_a_design_is_no_wider_than_its_memory_is_fast() -> None:
 
 
 def test_more_than_the_memory_holds_is_refused() -> None:
-    network = put_outside(network_of(256, 128, 64), ["product0"])
+    network = put_outside(network_of(256, 128, 64), {"product0": 1})
     taken = 16 + (256 * 128 + 4 + 31) // 32 * 32  # the digest, and rows that end with the CRC
     memory = ULX3S.memory
     assert memory is not None
@@ -86,7 +87,7 @@ def test_timings_of_the_memory() -> None:
 
 
 def test_a_design_is_as_wide_as_an_sdram_is_fast() -> None:
-    network = put_outside(network_of(256, 128, 64), ["product0", "product1"])
+    network = put_outside(network_of(256, 128, 64), {"product0": 1, "product1": 1})
     request = ScheduleRequest(memory=WeightPlace.SDRAM, clock_mhz=100)
     design, _ = schedule_for_board(ULX3S, network, request)
     assert ULX3S.sdram is not None and design.flash is None
@@ -105,7 +106,7 @@ def most_frames_a_second_of(design: Design, network: Network) -> float:
 
 
 def test_the_clock_of_an_sdram_has_a_limit() -> None:
-    network = put_outside(network_of(256, 128, 64), ["product0"])
+    network = put_outside(network_of(256, 128, 64), {"product0": 1})
     with pytest.raises(UserError, match="133 MHz or less, not 150 MHz: the SDRAM of `ulx3s` has the clock of the chip"):
         schedule_for_board(ULX3S, network, ScheduleRequest(memory=WeightPlace.SDRAM, clock_mhz=150))
 
