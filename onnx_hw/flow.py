@@ -200,7 +200,7 @@ def route(
     """Place and route the cells, and return the clock that they reach; to miss the clock aimed at is not an error here.
 
     Args:
-        seed: seed of the placer.
+        seed: seed of the placer; the next two are tried where it finds no legal placement.
 
     Raises:
         UserError: they do not all find a place.
@@ -213,6 +213,7 @@ def route(
         netlist.constraints,
         netlist.clock_mhz,
         seed=seed,
+        seeds=3,
         on_log=listener.log,
         on_first_run=listener.first_run,
     )

@@ -65,6 +65,27 @@ def too_full(board: Board, log: str) -> UserError | None:
     return UserError(*problems, exit_code=ExitCode.DOES_NOT_FIT) if problems else None
 
 
+NO_PLACEMENT = "Unable to find legal placement"
+"""Words of nextpnr where there is enough of everything, and its placer does not get all of it onto the chip."""
+
+
+def not_placed(board: Board, log: str, seeds: Sequence[int]) -> UserError:
+    """Return the error for a design whose cells nextpnr did not get onto the chip, with any of the seeds."""
+    fullest = max(((int(need) / int(have), name, need, have) for name, need, have in _USED.findall(log) if int(have)))
+    _, name, need, have = fullest
+    tried = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+    use = f"{int(need):,} of {int(have):,} {board.family.placement.sites.get(name, name)}"
+    return UserError(
+        Problem(
+            "not-placed",
+            f"nextpnr must find a place for every cell of the design; with {tried} it did not, at {use}",
+            hint=f"use fewer lanes: `--multipliers N`, or try another seed: `--seed {seeds[-1] + 1}`",
+            stage="capability",
+        ),
+        exit_code=ExitCode.DOES_NOT_FIT,
+    )
+
+
 _USED = re.compile(r"^Info:\s+(\S+):\s+(\d+)/\s*(\d+)\s+\d+%", re.MULTILINE)
 
 

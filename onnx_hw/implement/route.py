@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from onnx_hw.implement.check_fit import too_full
+from onnx_hw.implement.check_fit import NO_PLACEMENT, not_placed, too_full
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw_boards.board import Board
@@ -22,6 +22,7 @@ STAGE = "route"
 _REPORT = "report.json"
 _DELAYS = "delays.sdf"
 _PATH = "path.json"
+_SEED = "seed.txt"
 LOG = "nextpnr.log"
 BITSTREAM = "top.bit"
 BITSTREAM_STAGE = "bitstream"
@@ -48,6 +49,7 @@ class RouteResult:
         configuration: file that the packer reads.
         made: digest and provenance of the files.
         logic_ns, routing_ns: delay of the cells and of the wires on the slowest path, ns; 0 without such a path.
+        other_seed: seed that gave a legal placement, where the one that was asked for gave none; else None.
     """
 
     fmax_mhz: float
@@ -59,6 +61,7 @@ class RouteResult:
     made: Made
     logic_ns: float = 0.0
     routing_ns: float = 0.0
+    other_seed: int | None = None
 
     @property
     def timing_met(self) -> bool:
@@ -72,7 +75,8 @@ class RouteResult:
 
     def __str__(self) -> str:
         verdict = "PASS" if self.timing_met else "MISSED"
-        return f"{self.fmax_mhz:.1f} MHz ({verdict} at {self.target_mhz:g} MHz)"
+        seed = "" if self.other_seed is None else f", with seed {self.other_seed}"
+        return f"{self.fmax_mhz:.1f} MHz ({verdict} at {self.target_mhz:g} MHz{seed})"
 
 
 def route(
@@ -83,6 +87,7 @@ def route(
     clock_mhz: float,
     *,
     seed: int = 1,
+    seeds: int = 1,
     nextpnr: Tool | None = None,
     on_log: Callable[[Path], None] = lambda log: None,
     on_first_run: Callable[[Tool], None] | None = None,
@@ -93,15 +98,17 @@ def route(
         constraints: text of nextpnr's file, see ``onnx_hw.implement.check_fit.pin_constraints``.
         clock_mhz: clock to aim at.
         seed: seed of the placer; another one moves Fmax by some 10 %.
+        seeds: how many seeds are tried, this one and those after it, until nextpnr finds a legal placement: on a chip
+            that is nearly full this is a matter of luck.
 
     Raises:
-        UserError: there is too little of something; says by how much.
+        UserError: there is too little of something; says by how much. Or no seed gave a legal placement.
         ToolMissing, ToolFailed: nextpnr.
     """
     placement = board.family.placement
     nextpnr = nextpnr or tools.find(placement.tool)
     options = [*board.nextpnr_options, *placement.options, "--timing-allow-fail"]
-    options += ["--seed", str(seed), "--freq", f"{clock_mhz:g}"]
+    options += ["--freq", f"{clock_mhz:g}"]
 
     def make(folder: Path) -> None:
         (folder / placement.constraints).write_text(constraints, encoding="utf-8")
@@ -109,20 +116,31 @@ def route(
         on_log(log)
         # Run in the build's folder, because the netlist lies in another stage's.
         here, netlist = folder.relative_to(build.path), synthesis.netlist.relative_to(build.path)
-        words = {
+        places = {
             "netlist": netlist,
             "constraints": here / placement.constraints,
             "placed": here / placement.placed,
         }
-        files = [part.format(**words) for part in placement.files] + ["--report", str(here / _REPORT)]
+        files = [part.format(**places) for part in placement.files] + ["--report", str(here / _REPORT)]
         if placement.slowest_path is not None:
             files += ["--sdf", str(here / _DELAYS)]
-        try:
-            made = [folder / placement.placed, folder / _REPORT]
-            tools.run(nextpnr, [*options, *files], cwd=build.path, log=log, on_first_run=on_first_run, makes=made)
-        except ToolFailed as failure:
-            shortage = too_full(board, log.read_text(encoding="utf-8", errors="replace")) if log.exists() else None
-            raise shortage or failure from None
+        made = [folder / placement.placed, folder / _REPORT]
+        for tried in range(seed, seed + seeds):
+            words = [*options, "--seed", str(tried), *files]
+            try:
+                tools.run(nextpnr, words, cwd=build.path, log=log, on_first_run=on_first_run, makes=made)
+            except ToolFailed as failure:
+                said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+                if shortage := too_full(board, said):
+                    raise shortage from None
+                if NO_PLACEMENT not in said:
+                    raise
+                if tried == seed + seeds - 1:
+                    raise not_placed(board, said, range(seed, seed + seeds)) from failure
+                continue
+            if tried != seed:
+                (folder / _SEED).write_text(str(tried), encoding="utf-8")
+            break
         if placement.slowest_path is not None:
             with (folder / _DELAYS).open(encoding="utf-8") as lines:
                 path = placement.slowest_path(lines)
@@ -132,7 +150,7 @@ def route(
     inputs = {
         "netlist": synthesis.made.files[synthesis.netlist.name],
         "constraints": constraints,
-        "options": options,
+        "options": [*options, "--seed", str(seed)],
         "nextpnr": nextpnr.version,
     }
     if placement.slowest_path is not None:  # another analysis gives another result of the same design
@@ -149,6 +167,7 @@ def read_result(made: Made, board: Board, clock_mhz: float) -> RouteResult:
     slowest = min(report["fmax"], key=lambda clock: report["fmax"][clock]["achieved"])
     path = _slowest_path(report, slowest)
     routing = sum(part["delay"] for part in path if part["type"] == "routing")
+    seed = made.folder / _SEED
     result = RouteResult(
         fmax_mhz=round(report["fmax"][slowest]["achieved"], 2),
         target_mhz=clock_mhz,
@@ -161,6 +180,7 @@ def read_result(made: Made, board: Board, clock_mhz: float) -> RouteResult:
         made=made,
         logic_ns=round(sum(part["delay"] for part in path) - routing, 3),
         routing_ns=round(routing, 3),
+        other_seed=int(seed.read_text(encoding="utf-8")) if seed.is_file() else None,
     )
     if board.family.placement.slowest_path is None:
         return result

@@ -75,7 +75,7 @@ _PACKING = Packing("icepack", ("{placed}", "{bitstream}"), ".bin")
 # For some 3 µs after configuration block RAMs read as zeros, see project icestorm's issue 76; five times that.
 _CLOCKING = Clocking(_pll_settings, reset_us=15, pll_pads={"sg48": "35"})
 
-_FILL = Fill(comfortable={"logic": 0.8, "bram": 0.9}, most={"logic": 0.87})
+_FILL = Fill(comfortable={"logic": 0.8, "bram": 0.9}, most={"logic": 0.83})
 
 # Sixteen words of eight bits in flip-flops take more logic cells than a block RAM is worth, a 30th of the chip.
 _DEEPEST_AT_ONCE = 9
