@@ -85,12 +85,21 @@ def _with_source(bits: Bits, kind: str, sink: str) -> Tile:
 
 
 def _read_table(bits: Bits) -> tuple[Tile, str]:
-    """A look-up table that an output depends on."""
-    cells = bits.unpacked.netlist.cells
-    name = sorted(cell.name for cell in cells if cell.kind == "LUT4" and ":PLC2.LUT" in cell.name)[0]
+    """A look-up table that an output depends on, all of whose inputs are nets: no bit of it is left out."""
+    name = min(
+        cell.name
+        for cell in bits.unpacked.netlist.cells
+        if cell.kind == "LUT4" and ":PLC2.LUT" in cell.name and _reads_four_nets(cell.pins)
+    )
     place, table = name.rsplit(".LUT", 1)
     tile = next(tile for tile in bits.tiles if tile.name == place)
     return tile, f"SLICE{'ABCD'[int(table) // 2]}.K{int(table) % 2}.INIT"
+
+
+def _reads_four_nets(pins: Mapping[str, tuple[int, ...]]) -> bool:
+    """Return whether the inputs of a look-up table are four nets, and no constants: these are nets 0 and 1."""
+    nets = {net for pin in "ABCD" for net in pins.get(pin, ())}
+    return len(nets) == 4 and min(nets) > 1
 
 
 def flipped_table_bit(bits: Bits) -> Bits:
@@ -171,7 +180,8 @@ def unsigned_multiplier(bits: Bits) -> Bits:
     place = next(cell.name for cell in bits.unpacked.netlist.cells if cell.kind == "MULT18X18D").split(" of R")[1]
     row, column = map(int, place.split("C"))
     fixed = (pair for tile in bits.tiles.at[row, column] for pair in tile.kind.fixed)
-    columns, wire = next(source for sink, source in fixed if sink == "JSIGNEDA_MULT18").removeprefix("E").split("_")
+    source = next(source for sink, source in fixed if sink == "JSIGNEDA_MULT18")
+    columns, wire = source.removeprefix("E").split("_") if "_" in source else ("0", source)  # here, or to the east
     tile = next(tile for tile in bits.tiles.at[row, column + int(columns)] if tile.kind.name == "CIB_DSP")
     choice = next(choice for choice in tile.kind.multiplexers if choice.sink == wire)
     now = choice.chosen(tile.bits)[0]
@@ -219,7 +229,7 @@ def swapped_pins(bits: Bits) -> Bits:
 
 FAULTS: dict[Fault, str] = {
     flipped_table_bit: "depend on other inputs|golden|predicted",
-    moved_arc: "depend on other inputs|golden|predicted|drives itself",
+    moved_arc: "depend on other inputs|golden|predicted|drives itself|TRELLIS_COMB in the bitstream",
     lost_arc: "depend on other inputs|golden|predicted",
     inverted_clock: "another clock edge",
     inverted_reset: "depend on other inputs|golden|predicted",
