@@ -23,6 +23,7 @@ class Budget:
         ff: flip-flops.
         logic: logic cells, on chips where a look-up table and a flip-flop share one.
         in_logic: products may be made of look-up tables, where multipliers are too few.
+        easy_logic: logic cells up to which a design is placed easily; see ``onnx_hw_boards.families.family.Fill``.
     """
 
     mac_lanes: int | None = None
@@ -33,6 +34,13 @@ class Budget:
     ff: int | None = None
     logic: int | None = None
     in_logic: bool = False
+    easy_logic: int | None = None
+
+    def easily_placed(self) -> Budget:
+        """Return the budget without the logic cells that a design takes only where it fits in no other way."""
+        if self.logic is None or self.easy_logic is None:
+            return self
+        return replace(self, logic=min(self.logic, self.easy_logic))
 
     def excess(self, used: Resources) -> dict[str, tuple[int, int]]:
         """Return (used, allowed) of every resource of which there is too little."""

@@ -52,13 +52,19 @@ def target_budget(board: Board, multipliers: int | None, shell: Cells = NOTHING)
     if asked:
         planned["dsp"] = board.cells.dsp
     lanes = multipliers if asked else max(1, board.cells.lut // LUTS_PER_LANE)
-    return Budget(lanes, **planned, pins=pins_of(board), in_logic=asked)
+    return Budget(lanes, **planned, pins=pins_of(board), in_logic=asked, easy_logic=_easy_logic(board, shell))
 
 
 def full_budget(board: Board, multipliers: int | None, shell: Cells = NOTHING) -> Budget:
     """Return what a design may use that does not fit comfortably."""
     planned = board.family.fill.plan(board.cells, shell, comfortable=False)
-    return Budget(multipliers, **planned, pins=pins_of(board), in_logic=multipliers is not None)
+    return Budget(
+        multipliers,
+        **planned,
+        pins=pins_of(board),
+        in_logic=multipliers is not None,
+        easy_logic=_easy_logic(board, shell),
+    )
 
 
 def excess_over_target(design: Design, multipliers: int | None) -> str:
@@ -68,6 +74,12 @@ def excess_over_target(design: Design, multipliers: int | None) -> str:
     names = replace(target_budget(board, multipliers, shell), pins=None).excess(used)
     there = {field: name for field, name in RESOURCES.items() if name in names and field != "mac_lanes"}
     return ", ".join(f"{amount(used, f):,} of {getattr(board.cells, f):,} {name}" for f, name in there.items())
+
+
+def _easy_logic(board: Board, shell: Cells) -> int | None:
+    """Return the logic cells of a design that is placed easily, shell aside; None without a bound."""
+    share = board.family.fill.easy_logic
+    return None if share is None else int(share * (board.cells.logic - shell.logic))
 
 
 def pins_of(board: Board) -> int | None:
@@ -150,7 +162,8 @@ def _on_chip(
     if isinstance(board, LinkedBoard) and request.wants_fastest and not multipliers and not request.depths:
         from_memory = most_frames_from_memory(board, network, target.clock_mhz, request.memory)
         fps = min(most_frames_a_second(network, board.link), from_memory)
-        enough = design_at_rate(network, budget, fps, target=target, most=most, search=search)
+        room = most.easily_placed()
+        enough = design_at_rate(network, budget, fps, target=target, most=room, search=search)
         if enough is not None:
             return enough  # else the chip does not keep the link busy: as fast as it can, then
     elsewhere = OtherBoards(board, multipliers, request.clock_mhz, shell)

@@ -107,7 +107,9 @@ def schedule_network(
     designs = Designs(network, search, latency)
     fitting = designs.within(budget, most, target, interval)
     if latency is None:
-        fitting = _with_cuts(network, budget, most, target, search, interval, fitting)
+        easily = most.easily_placed()
+        room = most if fitting is None or easily.excess(fitting[0].with_fifos()) else easily
+        fitting = _with_cuts(network, budget, room, target, search, interval, fitting)
     if fitting is not None:
         return fitting
     quickest = Designs(network, search, LEAST).within(budget, most, target, None) if latency else None
@@ -204,6 +206,12 @@ class Designs:
         Args:
             interval: cycles from frame to frame at most, for the cheapest design; None for the fastest one.
         """
+        easy = self._within(budget, most.easily_placed(), target, interval)
+        return self._within(budget, most, target, interval) if easy is None and most.easily_placed() != most else easy
+
+    def _within(
+        self, budget: Budget, most: Budget, target: DesignTarget, interval: int | None
+    ) -> tuple[Design, dict[str, Folding]] | None:
         cost = Cost.of(target.board.family)
         if self.far_beyond(most, cost) is not None:
             return None
@@ -266,8 +274,8 @@ class Designs:
         """Return the design whose nodes take no more than ``room``, and with its FIFOs no more than ``most``; None if
         no design does.
 
-        FIFOs can be sized only after folding: where they do not fit, a slower design is tried, whose streams are
-        narrower; or one whose nodes leave them the block RAMs and logic cells that they lack.
+        FIFOs can be sized only after folding: where they do not fit, a design is tried whose nodes leave them the block
+        RAMs and logic cells that they lack; then a slower one, whose streams are narrower.
         """
         quickly = not self._search.least_fifos and self._latency is None
         fitting, surely = self._first_that_fits(room, most, target, interval, quickly)
@@ -281,7 +289,15 @@ class Designs:
         Args:
             quickly: whether FIFOs need not be the least ones; see ``Search.least_fifos``.
         """
-        tries, slower, cost, latency, surely = 0, 0, Cost.of(target.board.family), self._latency, True
+        whole, last, tries, slower, cost, latency, surely = (
+            room,
+            0,
+            0,
+            0,
+            Cost.of(target.board.family),
+            self._latency,
+            True,
+        )
         while True:
             if interval is None:
                 chosen = self._search.fastest(self._network, room, slower, cost)
@@ -292,7 +308,11 @@ class Designs:
             if chosen is not None and latency is not None:
                 chosen = fold_for_latency(self._network, chosen, room, target, cost, latency=latency)
             if chosen is None:
-                return None, surely
+                if room == whole or interval is not None or slower == self._longest:
+                    return None, surely
+                slower = min(max(slower, last) * 3 // 2, self._longest)
+                room, tries = whole, 0
+                continue
             unsized = _unsized(self._network, chosen, target)
             roomy = size_fifos_within(unsized, most) if quickly else None
             design = roomy or size_fifos(unsized, room=most)
@@ -307,13 +327,14 @@ class Designs:
             if not most.excess(design.with_fifos()):
                 return (design, chosen), True
             surely &= roomy is None
-            if interval is not None or slower == self._longest:
-                tighter = room.leaving_for_fifos(design.with_fifos(), most) if tries < MAX_TIGHTER_ROOMS else None
-                if tighter is None:
-                    return None, surely
-                room, slower, tries = tighter, 0, tries + 1
-                continue
-            slower = min(max(slower, design.interval) * 3 // 2, self._longest)
+            last = design.interval
+            tighter = room.leaving_for_fifos(design.with_fifos(), most) if tries < MAX_TIGHTER_ROOMS else None
+            if tighter is not None:
+                room, tries = tighter, tries + 1
+            elif interval is not None or slower == self._longest:
+                return None, surely
+            else:
+                slower, room, tries = min(max(slower, last) * 3 // 2, self._longest), whole, 0
 
     def _offers_at(self, cost: Cost) -> Offers:
         if cost not in self._offers:

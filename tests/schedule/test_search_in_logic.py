@@ -106,7 +106,7 @@ def test_a_rate_that_multipliers_do_not_reach() -> None:
 
 def test_too_few_look_up_tables_are_refused() -> None:
     with pytest.raises(UserError, match="too-big"):
-        designed(network((4, 6, 3)), Budget(dsp=0, lut=900))
+        designed(network((4, 6, 3)), Budget(dsp=0, lut=600))
 
 
 @pytest.mark.parametrize("dsp", [0, 3, 9])

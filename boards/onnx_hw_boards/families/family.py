@@ -92,10 +92,13 @@ class Fill:
         comfortable: shares to plan with where they are enough; fuller chips take long to route, and are slow.
         most: shares to plan with otherwise; fuller chips are not routed, or an estimate that is a little too low
             fails there.
+        easy_logic: share of the logic cells up to which the first seed gives a legal placement; fuller designs are made
+            where no other one fits. None where ``most`` is such a share, too.
     """
 
     comfortable: Mapping[str, float]
     most: Mapping[str, float]
+    easy_logic: float | None = None
 
     def plan(self, cells: Cells, taken: Cells, *, comfortable: bool) -> dict[str, int | None]:
         """Return the cells that a design may use, by kind; None for a kind that the family lacks, except multipliers.
