@@ -331,6 +331,7 @@ class Designs:
             tighter = room.leaving_for_fifos(design.with_fifos(), most) if tries < MAX_TIGHTER_ROOMS else None
             if tighter is not None:
                 room, tries = tighter, tries + 1
+                slower = 0 if slower == self._longest else slower
             elif interval is not None or slower == self._longest:
                 return None, surely
             else:

@@ -96,7 +96,9 @@ class Sketched:
 
 TWO_TENSORS = {
     *(("", name) for name in ("MatMul", "MatMulInteger", "Gemm", "Einsum", "Attention")),
-    *((MICROSOFT, name) for name in ("FusedMatMul", "FusedGemm")),
+    *(("", name) for name in ("Conv", "ConvInteger", "ConvTranspose")),
+    *((MICROSOFT, name) for name in ("FusedMatMul", "FusedGemm", "FusedConv")),
+    (CHANNELS_LAST, "Conv"),
 }
 """What is built where neither operand is constant."""
 

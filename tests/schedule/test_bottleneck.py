@@ -79,8 +79,8 @@ def test_the_report_says_it(tmp_path: Path) -> None:
 
 def test_the_terminal_says_how_far_it_is_from_the_bound(tmp_path: Path) -> None:
     model = EXAMPLES / "digits" / "digits_float.onnx"
-    ten = ScheduleRequest(multipliers=10)
-    options = BuildOptions(model=model, out=tmp_path, board="icebreaker", stop_after=Stage.SCHEDULE, scheduling=ten)
+    twelve = ScheduleRequest(multipliers=12)
+    options = BuildOptions(model=model, out=tmp_path, board="icebreaker", stop_after=Stage.SCHEDULE, scheduling=twelve)
     build(options, progress := Silent())
     bound = json.loads((tmp_path / "report.json").read_text())["search"]["interval_bound_cycles"]
     fact = progress.stages[-1].fact

@@ -144,6 +144,19 @@ class Composer:
         """Return whether a value is a constant, or made of integers of a constant that a DequantizeLinear scales."""
         return name in self.added.constants or name in self._stored
 
+    def depends_on_data(self, name: str) -> bool:
+        """Return whether a value is computed from an input of the graph, and not of constants alone."""
+        seen, left = {name}, [name]
+        while left:
+            value = left.pop()
+            node = self.producer(value)
+            if node is None and value not in self.added.constants:
+                return True
+            new = {source for source in (node.inputs if node is not None else ()) if source} - seen
+            seen |= new
+            left += new
+        return False
+
     def _is_stored(self, node: Node) -> bool:
         """Return whether a node scales integers of a constant, or moves those that another node scales."""
         facts, (first, *others) = facts_of(node), node.inputs or ("",)

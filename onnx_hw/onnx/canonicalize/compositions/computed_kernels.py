@@ -18,7 +18,7 @@ OF_THE_WINDOW = ("auto_pad", "dilations", "group", "output_padding", "output_sha
 def add_bias(composer: Composer, node: Node) -> str:
     """Compose a convolution whose bias is data: the sums, and an Add."""
     bias = node.inputs[2] if len(node.inputs) > 2 else ""
-    composer.require(bool(bias) and not composer.is_constant(bias) and composer.is_float(bias))
+    composer.require(bool(bias) and composer.depends_on_data(bias) and composer.is_float(bias))
     result = composer.shape(node.outputs[0])
     sums = composer.add(node.op_type, *node.inputs[:2], version=node.version, **node.attributes)
     return composer.add("Add", sums, composer.reshaped(bias, (1, result[1], *(1,) * (len(result) - 2))))
@@ -31,7 +31,7 @@ def turn_kernel(composer: Composer, node: Node) -> str:
     The kernel is turned round, and its inputs and outputs change places, group by group.
     """
     data, kernel = composer.real(node), node.inputs[1]
-    composer.require(composer.is_float(kernel) and not composer.is_constant(kernel))
+    composer.require(composer.is_float(kernel) and composer.depends_on_data(kernel))
     of_data, of_kernel, of_result = (composer.shape(name) for name in (data, kernel, node.outputs[0]))
     composer.require(of_data[0] == 1)
     given = {name: node.attributes[name] for name in OF_THE_WINDOW if name in node.attributes}
