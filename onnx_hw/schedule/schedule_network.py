@@ -206,8 +206,8 @@ class Designs:
         Args:
             interval: cycles from frame to frame at most, for the cheapest design; None for the fastest one.
         """
-        easy = self._within(budget, most.easily_placed(), target, interval)
-        return self._within(budget, most, target, interval) if easy is None and most.easily_placed() != most else easy
+        rooms = dict.fromkeys((most.easily_placed(), most))
+        return next(filter(None, (self._within(budget, room, target, interval) for room in rooms)), None)
 
     def _within(
         self, budget: Budget, most: Budget, target: DesignTarget, interval: int | None
@@ -289,15 +289,8 @@ class Designs:
         Args:
             quickly: whether FIFOs need not be the least ones; see ``Search.least_fifos``.
         """
-        whole, last, tries, slower, cost, latency, surely = (
-            room,
-            0,
-            0,
-            0,
-            Cost.of(target.board.family),
-            self._latency,
-            True,
-        )
+        cost, latency, surely = Cost.of(target.board.family), self._latency, True
+        whole, slower, last, tries = room, 0, 0, 0
         while True:
             if interval is None:
                 chosen = self._search.fastest(self._network, room, slower, cost)
@@ -307,35 +300,30 @@ class Designs:
                 chosen = fold_loops(self._network, chosen, room, target, cost, interval=interval, slower=slower)
             if chosen is not None and latency is not None:
                 chosen = fold_for_latency(self._network, chosen, room, target, cost, latency=latency)
-            if chosen is None:
-                if room == whole or interval is not None or slower == self._longest:
+            if chosen is not None:
+                unsized = _unsized(self._network, chosen, target)
+                roomy = size_fifos_within(unsized, most) if quickly else None
+                design = roomy or size_fifos(unsized, room=most)
+                if latency is not None:
+                    design = deepen_fifos(design)
+                late = cycles_of_frame_alone(design) - self._latency if self._latency else 0
+                if late > 0 and latency is not None:  # FIFOs as deep as the interval needs may cost a few cycles
+                    latency -= late
+                    if latency > 0:
+                        continue
                     return None, surely
-                slower = min(max(slower, last) * 3 // 2, self._longest)
-                room, tries = whole, 0
-                continue
-            unsized = _unsized(self._network, chosen, target)
-            roomy = size_fifos_within(unsized, most) if quickly else None
-            design = roomy or size_fifos(unsized, room=most)
-            if latency is not None:
-                design = deepen_fifos(design)
-            late = cycles_of_frame_alone(design) - self._latency if self._latency else 0
-            if late > 0 and latency is not None:  # FIFOs that are as deep as the interval needs may cost a few cycles
-                latency -= late
-                if latency > 0:
+                if not most.excess(design.with_fifos()):
+                    return (design, chosen), True
+                surely &= roomy is None
+                last = design.interval
+                tighter = room.leaving_for_fifos(design.with_fifos(), most) if tries < MAX_TIGHTER_ROOMS else None
+                if tighter is not None:
+                    room, tries = tighter, tries + 1
                     continue
+            if interval is not None or slower == self._longest or (chosen is None and room == whole):
                 return None, surely
-            if not most.excess(design.with_fifos()):
-                return (design, chosen), True
-            surely &= roomy is None
-            last = design.interval
-            tighter = room.leaving_for_fifos(design.with_fifos(), most) if tries < MAX_TIGHTER_ROOMS else None
-            if tighter is not None:
-                room, tries = tighter, tries + 1
-                slower = 0 if slower == self._longest else slower
-            elif interval is not None or slower == self._longest:
-                return None, surely
-            else:
-                slower, room, tries = min(max(slower, last) * 3 // 2, self._longest), whole, 0
+            slower = max(slower, last)
+            slower, room, tries = min(slower + max(slower // 2, 1), self._longest), whole, 0
 
     def _offers_at(self, cost: Cost) -> Offers:
         if cost not in self._offers:
