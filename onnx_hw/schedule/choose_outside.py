@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_hw.ir.network import Network
@@ -20,7 +21,7 @@ from onnx_hw.schedule.outside.outside_options import (
     places_of_weights,
     saves_memory,
 )
-from onnx_hw.schedule.schedule_for_board import far_too_large, fits_when_slow, refuse_what_does_not_fit
+from onnx_hw.schedule.schedule_for_board import far_too_large, refuse_what_does_not_fit
 from onnx_hw_boards.board import Board
 
 
@@ -48,25 +49,15 @@ def put_outside(network: Network, tiles: Mapping[str, int]) -> Network:
 def put_outside_what_does_not_fit(board: Board, network: Network, request: ScheduleRequest) -> Network:
     """Return the network with those nodes outside that bring the least traffic with which it fits on a board; the same
     if it fits as it is, or if it fits in no way.
+
+    A choice with fewer block RAMs is taken to fit where another one does: so few of them need to be tried.
     """
     if fits(board, network, request):
         return network
     choices = _choices(places_of_weights(network, Cost.of(board.family)))
     tried = [put_outside(network, tiles) for tiles in choices]
-    first = _first(tried, lambda one: not far_too_large(board, one, request))
-    for one in tried[first:]:
-        if fits(board, one, request):
-            return one
-    return network
-
-
-def _first(tried: Sequence[Network], suits: Callable[[Network], bool]) -> int:
-    """Return the number of the first network that suits, and all after it; how many there are if none does."""
-    first, last = 0, len(tried)
-    while first < last:
-        middle = (first + last) // 2
-        first, last = (first, middle) if suits(tried[middle]) else (middle + 1, last)
-    return first
+    first = bisect_left(tried, True, key=lambda one: fits(board, one, request))
+    return tried[first] if first < len(tried) else network
 
 
 def _choices(options: Mapping[str, list[PlaceOfWeights]]) -> list[dict[str, int]]:
@@ -85,8 +76,6 @@ def fits(board: Board, network: Network, request: ScheduleRequest) -> bool:
     """Return whether a network has a design on a board."""
     if far_too_large(board, network, request):
         return False
-    if fits_when_slow(board, network, request):
-        return True
     try:
         refuse_what_does_not_fit(board, network, request)
     except UserError as error:

@@ -172,24 +172,16 @@ def _on_chip(
 
 def refuse_what_does_not_fit(board: Board, network: Network, request: ScheduleRequest) -> None:
     """Raise the ``UserError`` of ``schedule_for_board``, if any; how fast a design would be is not worked out."""
-    if fits_when_slow(board, network, request):
-        return
+    if request.fps is None and request.latency_us is None and request.foldings is None and not request.depths:
+        target = DesignTarget(board, clock_of(board, request.clock_mhz))
+        room = full_budget(board, request.multipliers, shell_cells(network, board, target.clock_mhz))
+        if has_slow_design(network, room, target=target, search=Search(for_loops=False, least_fifos=False)):
+            return
     if network.loops and request.fps is None:
         with suppress(UserError):
             schedule_for_board(board, network, request, Search(for_loops=False, least_fifos=False))
             return
     schedule_for_board(board, network, request, Search(least_fifos=False))
-
-
-def fits_when_slow(board: Board, network: Network, request: ScheduleRequest) -> bool:
-    """Return whether the cheapest design of all fits, where nothing but clock and lanes is asked for; a faster one may
-    fit where it does not.
-    """
-    if request.fps or request.latency_us or request.foldings is not None or request.depths:
-        return False
-    target = DesignTarget(board, clock_of(board, request.clock_mhz))
-    room = full_budget(board, request.multipliers, shell_cells(network, board, target.clock_mhz))
-    return has_slow_design(network, room, target=target, search=Search(for_loops=False, least_fifos=False))
 
 
 def far_too_large(board: Board, network: Network, request: ScheduleRequest) -> bool:
