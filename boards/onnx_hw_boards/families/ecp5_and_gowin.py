@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from onnx_hw_boards.demand import Memory
-from onnx_hw_boards.families.yosys_mapping import Mapped, chosen_between, fewest_blocks
+from onnx_hw_boards.families.yosys_mapping import (
+    Mapped,
+    address_registers,
+    bits_of_address,
+    chosen_between,
+    fewest_blocks,
+    in_few_words,
+)
 
 BLOCK_RAMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
 """(words, bits) of a block RAM."""
@@ -48,3 +55,15 @@ def table(words: int) -> float:
     if words <= 128:
         return 1 << max(0, -(-words // 16) - 1).bit_length()
     return words * 0.0855
+
+
+def placed_constants(part: Memory) -> Mapped:
+    """Return the cost of a memory that is only read, whose block RAMs are placed by hand."""
+    small = part.width * part.depth <= LARGEST_CONSTANT_IN_LOGIC
+    if part.latency > 1:
+        small = in_few_words(part)
+    if small if part.in_logic is None else part.in_logic:
+        depends = bits_of_address(part)
+        return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address_registers(part), 0, 0
+    blocks, _ = fewest_blocks(BLOCK_RAMS, part.width, part.depth)
+    return *chosen_between(BLOCK_RAMS, part.width, part.depth, part.width), 0, blocks

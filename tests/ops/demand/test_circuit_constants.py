@@ -11,8 +11,7 @@ from onnx_hw.ops import dividing_operator, normalize, rearrange_plan, rom_conten
 from onnx_hw.ops import gearbox as ops_gearbox
 from onnx_hw.ops.demand import blocks, soft_multipliers
 from onnx_hw.ops.demand import matmul as matmul_demand
-from onnx_hw_boards.families import yosys_mapping
-from onnx_hw_boards.families.ecp5 import cost as ecp5_cost
+from onnx_hw_boards.families import ecp5_and_gowin, yosys_mapping
 from onnx_hw_boards.families.ecp5.primitives.block_ram import GEOMETRIES
 from onnx_hw_rtl.arithmetic import constant_multiplier, multiplier, product
 from onnx_hw_rtl.cores import gather, weights, whole_gearbox
@@ -33,7 +32,7 @@ def test_copies() -> None:
 
 def test_memories_and_tables() -> None:
     shapes = tuple((geometry.depth, geometry.width) for geometry in GEOMETRIES)
-    assert ecp5_cost.BLOCK_RAMS == requantization.BLOCK_RAMS == shapes
+    assert ecp5_and_gowin.BLOCK_RAMS == requantization.BLOCK_RAMS == shapes
     assert (yosys_mapping.DEEPEST_ROM, yosys_mapping.SMALLEST_ROM) == (Rom.MAX_WORDS_IN_LOGIC, Rom.MAX_BITS_BELOW_BLOCK)
     assert requantization.BITS_IN_LOGIC == Rom.BITS_IN_LOGIC
     assert blocks.MAX_GATE_TABLE_WORDS == table.MAX_WORDS_IN_LOGIC

@@ -23,20 +23,13 @@ from onnx_hw_boards.demand import (
     UpDown,
 )
 from onnx_hw_boards.families.ecp5_and_gowin import (
-    BLOCK_RAMS,
-    LARGEST_CONSTANT_IN_LOGIC,
     memory,
     multiplexer,
-    table,
+    placed_constants,
     up_down,
 )
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
-    address_registers,
-    bits_of_address,
-    chosen_between,
-    fewest_blocks,
-    in_few_words,
     shared_part,
     total,
 )
@@ -76,7 +69,7 @@ def _cost(part: Part) -> Mapped:
         case Unseen(whole):
             return _cost(whole)
         case Memory():
-            return _constants(part) if part.constant else _flip_flops(part) or memory(part)
+            return placed_constants(part) if part.constant else _flip_flops(part) or memory(part)
         case Copies(part, count):
             lut, ff, dsp, bram = _cost(part)
             return count * lut, count * ff, count * dsp, count * bram
@@ -94,14 +87,3 @@ def _flip_flops(part: Memory) -> Mapped | None:
     if not part.at_once or part.in_logic or part.width * part.depth >= BITS_OF_A_CELL * -(-part.width // 4):
         return None
     return part.width * (part.depth - 1 + part.bypassed) + part.depth, part.width * part.depth, 0, 0
-
-
-def _constants(part: Memory) -> Mapped:
-    small = part.width * part.depth <= LARGEST_CONSTANT_IN_LOGIC
-    if part.latency > 1:
-        small = in_few_words(part)
-    if small if part.in_logic is None else part.in_logic:
-        depends = bits_of_address(part)
-        return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address_registers(part), 0, 0
-    blocks, _ = fewest_blocks(BLOCK_RAMS, part.width, part.depth)
-    return *chosen_between(BLOCK_RAMS, part.width, part.depth, part.width), 0, blocks

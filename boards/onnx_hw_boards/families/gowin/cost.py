@@ -29,11 +29,11 @@ NARROW, NARROWEST = 9, 4
 
 def cost(demand: Demand) -> Cells:
     """Return the cells of a demand: the sum of its parts."""
-    return Cells(*total(demand, _cost))
+    return Cells(*total(demand, cost_of_part))
 
 
 @lru_cache(maxsize=1 << 16)
-def _cost(part: Part) -> Mapped:
+def cost_of_part(part: Part) -> Mapped:
     """Return the (look-up tables, flip-flops, multipliers, block RAMs) of a part."""
     match part:
         case Product():
@@ -48,7 +48,7 @@ def _cost(part: Part) -> Mapped:
             return up_down(bits), 0, 0, 0
         case Memory():
             return constants(part, BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, table) if part.constant else memory(part)
-    return shared_part(part, _cost, multiplexer, cases)
+    return shared_part(part, cost_of_part, multiplexer, cases)
 
 
 def cases(ways: int) -> float:

@@ -10,25 +10,19 @@ from __future__ import annotations
 from functools import lru_cache
 
 from onnx_hw_boards.cells import Cells
-from onnx_hw_boards.demand import Adder, Comparator, Copies, Demand, Memory, Part, Product, Shared, Unseen, UpDown
+from onnx_hw_boards.demand import Copies, Demand, Memory, Part, Product, Shared, Unseen
 from onnx_hw_boards.families.ecp5_and_gowin import (
     BLOCK_RAMS,
-    LARGEST_CONSTANT_IN_LOGIC,
     WEIGHT_OF_A_BLOCK,
     memory,
     multiplexer,
-    table,
-    up_down,
+    placed_constants,
 )
-from onnx_hw_boards.families.gowin.cost import SHORTEST_CHAIN, cases
+from onnx_hw_boards.families.gowin.cost import cost_of_part as cost_on_little_bee
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
-    address_registers,
-    bits_of_address,
     chosen_between,
     fewest_blocks,
-    in_few_words,
-    shared_part,
     total,
 )
 
@@ -54,20 +48,14 @@ def _cost(part: Part) -> Mapped:
             return _product(part)
         case Shared():  # inside of multipliers
             return 0, 0, 0, 0
-        case Adder(bits, gated):
-            return (bits + (bits if gated else 0)) * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
-        case Comparator(bits):
-            return bits * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
-        case UpDown(bits):
-            return up_down(bits), 0, 0, 0
         case Unseen(whole):
             return _cost(whole)
         case Memory():
-            return _constants(part) if part.constant else memory(part)
+            return placed_constants(part) if part.constant else memory(part)
         case Copies(part, count):
             lut, ff, dsp, bram = _cost(part)
             return count * lut, count * ff, count * dsp, count * bram
-    return shared_part(part, _cost, multiplexer, cases)
+    return cost_on_little_bee(part)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -103,14 +91,3 @@ def _memory_in_flip_flops(part: Memory) -> Mapped:
         return read * chosen + part.depth, read * (part.depth + (not part.at_once)), 0, 0
     lut, ff = chosen_between(BLOCK_RAMS, part.width, part.depth, part.columns(1))
     return lut, ff, 0, blocks // -(-part.width // bits) * part.columns(bits)
-
-
-def _constants(part: Memory) -> Mapped:
-    small = part.width * part.depth <= LARGEST_CONSTANT_IN_LOGIC
-    if part.latency > 1:
-        small = in_few_words(part)
-    if small if part.in_logic is None else part.in_logic:
-        depends = bits_of_address(part)
-        return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address_registers(part), 0, 0
-    blocks, _ = fewest_blocks(BLOCK_RAMS, part.width, part.depth)
-    return *chosen_between(BLOCK_RAMS, part.width, part.depth, part.width), 0, blocks

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
-from amaranth.hdl import Array, Cat, ClockSignal, Const, Elaboratable, Instance, Module, Signal, Value
+from amaranth.hdl import Cat, ClockSignal, Const, Elaboratable, Instance, Module, Signal, Value
 
+from onnx_hw_boards.families.ecp5.primitives.rom_blocks import add_rom
 from onnx_hw_boards.families.ecp5_and_gowin import BLOCK_RAMS
 from onnx_hw_rtl.target import Primitives
 
@@ -89,14 +91,16 @@ def flip_flop(d: Value, q: Value) -> Instance:
     return Instance("DFF", i_CLK=ClockSignal("sync"), i_D=d, o_Q=q)
 
 
-def best_shape(width: int, depth: int) -> tuple[int, int, int, int]:
-    """Choose the block RAM for ``depth`` words of ``width`` bits: the fewest blocks, then the fewest banks.
-
-    Returns:
-        words and bits of a block, number of blocks side by side, number of banks one after the other.
+def best_shape(width: int, depth: int) -> tuple[int, int]:
+    """Return words and bits of the block RAM for ``depth`` words of ``width`` bits: that with the fewest blocks, then
+    with the fewest of them one after the other.
     """
-    choices = [(words, bits, -(-width // bits), -(-depth // words)) for words, bits in BLOCK_RAMS]
-    return min(choices, key=lambda choice: (choice[2] * choice[3], choice[3]))
+
+    def blocks(shape: tuple[int, int]) -> tuple[int, int]:
+        banks = -(-depth // shape[0])
+        return -(-width // shape[1]) * banks, banks
+
+    return min(BLOCK_RAMS, key=blocks)
 
 
 def block_rom(bits: int, words: Sequence[int], address: Value, data: Value) -> Instance:
@@ -130,22 +134,8 @@ def block_rom(bits: int, words: Sequence[int], address: Value, data: Value) -> I
 
 def rom(m: Module, words: Sequence[int], address: Value, data: Value) -> None:
     """Add the fewest blocks to ``m`` that make ``data`` equal ``words[address]`` two cycles later."""
-    depth, bits, columns, banks = best_shape(len(data), len(words))
-    local = address[: (depth - 1).bit_length()]
-    outputs = []
-    for bank in range(banks):
-        output = Signal(len(data), name=f"bank{bank}")
-        outputs.append(output)
-        for column in range(columns):
-            low, high = column * bits, min((column + 1) * bits, len(data))
-            part = [word >> low & (1 << high - low) - 1 for word in words[bank * depth : (bank + 1) * depth]]
-            m.submodules[f"block{bank}_{column}"] = block_rom(bits, part, local, output[low:high])
-    if banks == 1:
-        m.d.comb += data.eq(outputs[0])
-        return
-    chosen, waiting = Signal(range(banks), reset_less=True), Signal(range(banks), reset_less=True)
-    m.d.sync += [waiting.eq(address[(depth - 1).bit_length() :]), chosen.eq(waiting)]
-    m.d.comb += data.eq(Array(outputs)[chosen])
+    depth, bits = best_shape(len(data), len(words))
+    add_rom(m, words, address, data, depth=depth, width=bits, block=partial(block_rom, bits))
 
 
 PRIMITIVES = Primitives(multiplier=multiplier, rom=rom, flip_flop=flip_flop)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from amaranth.hdl import Array, ClockSignal, Const, Instance, Module, Signal, Value
+from amaranth.hdl import ClockSignal, Const, Instance, Module, Value
+
+from onnx_hw_boards.families.ecp5.primitives.rom_blocks import add_rom
 
 LATENCY = 2  # the memory and its output register
 _ADDRESS_PINS = 14
@@ -124,23 +127,6 @@ def _address_pins(geometry: BlockRamGeometry, address: Value, *, upper: bool) ->
 
 def rom(m: Module, words: Sequence[int], address: Value, data: Value) -> None:
     """Add the fewest blocks to ``m`` that make ``data`` equal ``words[address]`` after ``LATENCY`` cycles."""
-    width = len(data)
-    geometry, columns, banks = best_geometry(width, len(words))
-    bits = (geometry.depth - 1).bit_length()
-    outputs = []
-    for bank in range(banks):
-        of_bank = words[bank * geometry.depth : (bank + 1) * geometry.depth]
-        output = Signal(width, name=f"bank{bank}")
-        outputs.append(output)
-        for column in range(columns):
-            low = column * geometry.width
-            high = min(low + geometry.width, width)
-            part = [(word >> low) & ((1 << (high - low)) - 1) for word in of_bank]
-            m.submodules[f"block{bank}_{column}"] = block_rom(geometry, part, address[:bits], output[low:high])
-    if banks == 1:
-        m.d.comb += data.eq(outputs[0])
-        return
-    chosen = Signal(range(banks), reset_less=True)
-    waiting = Signal(range(banks), reset_less=True)
-    m.d.sync += [waiting.eq(address[bits:]), chosen.eq(waiting)]
-    m.d.comb += data.eq(Array(outputs)[chosen])
+    geometry, _, _ = best_geometry(len(data), len(words))
+    block = partial(block_rom, geometry)
+    add_rom(m, words, address, data, depth=geometry.depth, width=geometry.width, block=block)
