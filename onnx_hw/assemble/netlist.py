@@ -156,18 +156,11 @@ def require_memory(board: Board, *, sdram: bool = False) -> None:
     Args:
         sdram: whether that must be an SDRAM.
     """
-    if sdram and board.sdram is None:
+    if (board.sdram if sdram else board.memory) is None:
+        kind = "an SDRAM" if sdram else "a flash with four data pins"
         raise user_error(
             "no-memory",
-            f"weights must come from an SDRAM; `{board.name}` has none that onnx-hw knows",
-            where="--memory",
-            hint="choose --board ulx3s, or leave out --memory",
-            stage="arguments",
-        )
-    if board.memory is None:
-        raise user_error(
-            "no-memory",
-            f"weights must come from a flash with four data pins; `{board.name}` has none that onnx-hw knows",
+            f"weights must come from {kind}; `{board.name}` has none that onnx-hw knows",
             where="--memory",
             hint="choose --board ulx3s, or leave out --memory",
             stage="arguments",
