@@ -135,27 +135,22 @@ def convolution_of_tensors(builder: Builder, node: Node, image: Real, kernel: Ke
     weights, group = dequantized(builder, node, 1), int(node.attributes.get("group", 1))
     shape = builder.shape(node.outputs[0])
     image = _without_zero_point(builder, node, image, 0)
-    tensor = builder.tensors[image.tensor]
     # (out, in / group, rows, columns): a signal is an image of height 1
     four = (*weights.shape[:2], *kernel.size)
-    numbers = np.arange(prod(four)).reshape(four)
-    if 1 < group == shape[1] == tensor.channels:
+    if 1 < group == shape[1] == builder.tensors[image.tensor].channels:
         stream, factor = _each_channel(builder, node, image, kernel, replace(weights, shape=four))
-        where = image_layout(shape).where
     else:
-        order = numbers.transpose(0, 2, 3, 1).reshape(-1)
+        order = np.arange(prod(four)).reshape(four).transpose(0, 2, 3, 1).reshape(-1)
         vectors = (group, shape[1] // group, four[1] * prod(kernel.size))
         factor = _without_zero_point(builder, node, builder.request_layout(weights, Layout(vectors, order), node), 1)
-        windows = (
-            _windows(builder, node, image, kernel) if group == 1 else _stacked(builder, node, image, kernel, group)
-        )
+        alone = group == 1
+        windows = _windows(builder, node, image, kernel) if alone else _stacked(builder, node, image, kernel, group)
         operator = MatMul(builder.tensors[windows], builder.tensors[factor.tensor])
-        name = node.outputs[0] if group == 1 else ""
+        name = node.outputs[0] if alone else ""
         stream = builder.add(node.label, operator, [windows, factor.tensor], node, output=name)
-        where = image_layout(shape).where
-        if group > 1:
+        if not alone:
             stream = _image_of_groups(builder, node, stream, shape, group)
-    return Real(stream, shape, where, (image.slope[0] * factor.slope[0],))
+    return Real(stream, shape, image_layout(shape).where, (image.slope[0] * factor.slope[0],))
 
 
 def _windows(builder: Builder, node: Node, image: Real, kernel: Kernel) -> str:
