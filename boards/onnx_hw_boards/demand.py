@@ -44,8 +44,12 @@ class Memory:
 
     def columns(self, bits: int) -> int:
         """Return how many parts of ``bits`` bits the word is cut into, without those of which nothing is read."""
-        parts = self.read or ((0, self.width),)
-        return len({column for first, last in parts for column in range(first // bits, (last - 1) // bits + 1)})
+        count, behind = 0, 0  # columns before that one are counted
+        for first, last in sorted(self.read or ((0, self.width),)):
+            end = max(behind, (last - 1) // bits + 1)
+            count += end - max(behind, min(first // bits, end))
+            behind = end
+        return count
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,12 @@ def memory_reach(depth: int, ports: int = 1) -> int:
     return BITS_PER_COPY if depth <= SHALLOW_WORDS else BITS_PER_ADDRESS_COPY // ports
 
 
+def cut(whole: int, size: int) -> dict[int, int]:
+    """Return the sizes of the parts of ``whole``, each of ``size`` but for a smaller last one, with their numbers."""
+    parts, rest = divmod(whole, size)
+    return {of: count for of, count in ((size, parts), (rest, 1)) if of and count}
+
+
 def memory_parts(width: int, depth: int) -> int:
     """Return the parts of a wide memory, each of which has an address of its own."""
     return -(-width // memory_reach(depth))
@@ -189,13 +195,13 @@ def weights(weight_bits: int, lanes: int, words: int, *, waits: int, in_logic: b
     if words == 1:
         return Demand()
     per_rom = max(1, BITS_PER_ADDRESS_COPY // weight_bits)
-    roms = [min(per_rom, lanes - first) for first in range(0, lanes, per_rom)]
+    roms = cut(lanes, per_rom)
     address = counted(words)
-    demand = position(words) + delayed(address, waits) + delayed(address, 1).copied(len(roms))
-    for size in roms:
+    demand = position(words) + delayed(address, waits) + delayed(address, 1).copied(sum(roms.values()))
+    for size, count in roms.items():
         whole = size * weight_bits
         bits = whole if in_logic is False else unlike(whole, words)  # block RAM stores what is alike, too
-        demand += rom(bits, words, in_logic) + delayed(bits, 1)
+        demand += count * (rom(bits, words, in_logic) + delayed(bits, 1))
     return demand
 
 
@@ -224,11 +230,11 @@ def loaded_number(bits: int) -> Demand:
 def loaded_weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
     """Return the demand of loaded weights' words, read one after the other, and of a register behind them."""
     per_memory = max(1, LOADED_BITS // weight_bits)
-    sizes = [min(per_memory, lanes - first) for first in range(0, lanes, per_memory)]
+    sizes = cut(lanes, per_memory)
     address = counted(words)
-    demand = position(words) + delayed(address, waits) + delayed(address, 1).copied(len(sizes))
-    for size in sizes:
-        demand += loaded_memory(size * weight_bits, words) + delayed(size * weight_bits, 1)
+    demand = position(words) + delayed(address, waits) + delayed(address, 1).copied(sum(sizes.values()))
+    for size, count in sizes.items():
+        demand += count * (loaded_memory(size * weight_bits, words) + delayed(size * weight_bits, 1))
     return demand
 
 
