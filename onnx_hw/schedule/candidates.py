@@ -79,7 +79,7 @@ class Offers:
         self._too_wide: dict[str, dict[Folding, Streams]] = {}
         self._either: set[tuple[str, Folding]] = set()  # offered with either kind of multiplier: those with hardware's
         self._least: dict[tuple[str, bool], list[tuple[int, int, np.ndarray | None]]] = {}
-        self._least_of_each: dict[tuple[int, bool], dict[str, np.ndarray]] = {}
+        self._least_used: dict[tuple[str, int], np.ndarray | None] = {}
         self._interval, self._answers = 0, dict[tuple[str, Key | None, Key | None], tuple[Any, ...]]()
 
     @cached_property
@@ -128,17 +128,27 @@ class Offers:
             )
         return _that_leave_enough(alternatives, allowed)
 
-    def least_of_each(self, interval: int, *, products_only: bool = False) -> dict[str, np.ndarray]:
-        """Return what each node takes at least, asked by itself, without what lies between them: (resources,) int64.
-
-        Nodes that are too slow are left out; with ``products_only`` also those that have no products.
+    def least_used(self, node: NetworkNode, interval: int) -> np.ndarray | None:
+        """Return what a node takes of each resource, if not of all at once, at least, without what lies between it and
+        others: (resources,) int64; None if too slow.
         """
-        key = interval, products_only
-        if key not in self._least_of_each:
-            nodes = (node for node in self.network.nodes if node.operator.macs or not products_only)
-            foldings = {node.name: self._by_itself(node, interval) for node in nodes}
-            self._least_of_each[key] = _least_of_each({name: some for name, some in foldings.items() if some})
-        return self._least_of_each[key]
+        key = node.name, interval
+        if key not in self._least_used:
+            foldings = self._by_itself(node, interval)
+            self._least_used[key] = np.min([one.used for one in foldings], axis=0) if foldings else None
+        return self._least_used[key]
+
+    def largest_products(self, allowed: np.ndarray) -> list[NetworkNode]:
+        """Return the nodes with products, first those whose narrowest folding is the largest part of what is allowed,
+        (resources,) float64.
+        """
+        worth = np.maximum(allowed, 1)
+        parts = {
+            node.name: float((self._alternative(node, node.operator.narrowest).used / worth).max())
+            for node in self.network.nodes
+            if node.operator.macs
+        }
+        return sorted((node for node in self.network.nodes if node.name in parts), key=lambda node: -parts[node.name])
 
     def least(self, node: NetworkNode, interval: int) -> np.ndarray | None:
         """Return the MAC lanes and multipliers a node takes at least, asked by itself, (PRODUCTS,) int64; None if too

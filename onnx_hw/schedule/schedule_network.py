@@ -40,7 +40,7 @@ from onnx_hw.schedule.insert_forks import FORK_NAME, insert_forks
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.min_cycles import longest_interval
 from onnx_hw.schedule.roomy_fifos import size_fifos_within
-from onnx_hw.schedule.search_folding import Search, far_too_much, hopeless
+from onnx_hw.schedule.search_folding import Search, far_too_little, far_too_much, hopeless
 from onnx_hw.schedule.search_latency import LEAST, cycles_of_frame_alone, deepen_fifos, fold_for_latency
 from onnx_hw.schedule.size_fifos import kept_interval, size_fifos
 
@@ -213,7 +213,7 @@ class Designs:
         self, budget: Budget, most: Budget, target: DesignTarget, interval: int | None
     ) -> tuple[Design, dict[str, Folding]] | None:
         cost = Cost.of(target.board.family)
-        if self.far_beyond(most, cost) is not None:
+        if self._is_far_beyond(most, cost):
             return None
         fitting = self._fitting(budget, most, target, interval)
         cheapest = None if fitting is not None else self.cheapest(interval, most.pins, cost)
@@ -225,7 +225,7 @@ class Designs:
 
     def slowest(self, most: Budget, target: DesignTarget) -> tuple[Design, dict[str, Folding]] | None:
         """Return the cheapest design of the longest interval; None if it does not fit."""
-        if self.far_beyond(most, Cost.of(target.board.family)) is not None:
+        if self._is_far_beyond(most, Cost.of(target.board.family)):
             return None
         return self._fitting(most, most, target, self._longest)
 
@@ -244,13 +244,20 @@ class Designs:
 
     def far_beyond(self, room: Budget, cost: Cost) -> Needs | None:
         """Return what every design takes at least, if that is surely more than there is, lanes aside."""
-        streams = Needs.narrowest_streams(self._network)
-        if room.pins is not None and streams.whole.pins > room.pins:
-            return streams
+        if self._needs_more_pins(room):
+            return Needs.narrowest_streams(self._network)
         least = far_too_much(self._offers_at(cost), without_lanes(room))
         if least is None:
             return None
         return Needs.sum_of({name.removeprefix(FORK_NAME): as_resources(used) for name, used in least.items()})
+
+    def _is_far_beyond(self, room: Budget, cost: Cost) -> bool:
+        """Return whether ``far_beyond`` is more than there is."""
+        return self._needs_more_pins(room) or far_too_little(self._offers_at(cost), without_lanes(room))
+
+    def _needs_more_pins(self, room: Budget) -> bool:
+        """Return whether the streams outside are too wide even with an element a beat."""
+        return room.pins is not None and Needs.narrowest_streams(self._network).whole.pins > room.pins
 
     def cheapest(self, interval: int | None, pins: int | None, cost: Cost) -> dict[str, Folding] | None:
         """Return the cheapest folding of this interval (None for the longest one), or of a shorter one where neighbours

@@ -121,8 +121,19 @@ def hopeless(offers: Offers, budget: Budget) -> bool:
 
 
 def far_too_little(offers: Offers, budget: Budget) -> bool:
-    """Return whether it is surely more than there is, as far as that is seen without what lies between cores."""
-    return far_too_much(offers, budget) is not None
+    """Return whether it is surely more than there is, as far as that is seen without what lies between cores.
+
+    The nodes are added up until that is known, large ones first: some have many foldings. Otherwise as
+    ``far_too_much``, which lists them all.
+    """
+    longest, allowed, total = longest_interval(offers.network), _allowed_with_luck(budget), NOTHING
+    products = offers.largest_products(allowed)
+    for node in [*products, *(node for node in offers.network.nodes if not node.operator.macs)]:
+        least = offers.least_used(node, longest)
+        total = total if least is None else total + least
+        if (total > allowed).any():
+            return True
+    return False
 
 
 def far_too_much(offers: Offers, budget: Budget) -> dict[str, np.ndarray] | None:
@@ -131,13 +142,22 @@ def far_too_much(offers: Offers, budget: Budget) -> dict[str, np.ndarray] | None
     Nodes with products are asked first. In large networks their weights alone mostly are too much, and the arithmetic
     of the others, which takes long to choose, need not be known.
     """
-    longest = longest_interval(offers.network)
-    allowed = allowed_by(replace(budget.times(MAX_GAIN_BY_DIVISION), pins=budget.pins))  # no pins are gained
+    longest, allowed = longest_interval(offers.network), _allowed_with_luck(budget)
     for products_only in (True, False):
-        least = offers.least_of_each(longest, products_only=products_only)
+        nodes = [node for node in offers.network.nodes if node.operator.macs or not products_only]
+        asked = {node.name: offers.least_used(node, longest) for node in nodes}
+        least = {name: used for name, used in asked.items() if used is not None}
         if (sum(least.values(), NOTHING) > allowed).any():
             return least
     return None
+
+
+def _allowed_with_luck(budget: Budget) -> np.ndarray:
+    """Return what a slow design may take, (resources,) float64, so that a faster one might take no more than a budget.
+
+    No pins are gained.
+    """
+    return allowed_by(replace(budget.times(MAX_GAIN_BY_DIVISION), pins=budget.pins))
 
 
 def interval_for_lanes(offers: Offers, budget: Budget, first: int, last: int) -> int:
