@@ -50,18 +50,23 @@ class Budget:
         """Return the budget with all that ``most`` has of each resource that ``used`` takes too much of."""
         return replace(self, **{field: getattr(most, field) for field in self._exceeded(used)})
 
-    def leaving_for_fifos(self, used: Resources, most: Budget) -> Budget | None:
-        """Return the budget without the block RAMs and logic cells that a whole design takes beyond ``most``.
+    def leaving_for_fifos(self, cores: Resources, used: Resources, most: Budget) -> Budget | None:
+        """Return the budget with less block RAM and logic cells, for cores that leave the FIFOs of a design enough.
 
-        None where it takes too much of something else, or nothing would be left.
+        What the design takes beyond ``most`` is taken off once or several times, until other cores must be chosen. None
+        where it takes too much of something else, or nothing would be left.
+
+        Args:
+            cores, used: what the design takes without its FIFOs, and with them.
         """
         exceeded = most._exceeded(used)
         if not exceeded or exceeded.keys() - {"bram", "logic"}:
             return None
-        left: dict[str, Any] = {
-            field: (allowed if getattr(self, field) is None else getattr(self, field)) - (taken - allowed)
-            for field, (taken, allowed) in exceeded.items()
-        }
+        left: dict[str, Any] = {}
+        for field, (taken, allowed) in exceeded.items():
+            bound = allowed if getattr(self, field) is None else getattr(self, field)
+            beyond, enough = taken - allowed, bound - amount(cores, field) + 1
+            left[field] = bound - max(1, -(-enough // beyond)) * beyond
         return replace(self, **left) if min(left.values()) > 0 else None
 
     def times(self, factor: Fraction) -> Budget:

@@ -47,6 +47,18 @@ from onnx_hw.schedule.size_fifos import kept_interval, size_fifos
 MAX_TIGHTER_ROOMS = 3
 """Number of times that nodes get less room, so that enough is left for FIFOs."""
 
+MIN_TRIALS = 8
+"""Number of designs at least that are tried between one whose FIFOs do not fit and one whose FIFOs do."""
+
+TRIED_NODES = 400
+"""Number of nodes of all these designs together, where that is more: those of a small network are all tried."""
+
+FINE_DIVISION = 16
+"""Divisor of an interval: designs between two that differ by this part, a 16th, are tried one after the other."""
+
+Fitting = tuple[Design, dict[str, Folding]]
+"""Design that fits, and the foldings of its nodes but the gearboxes."""
+
 
 @garbage_collection_paused()
 def schedule_network(
@@ -282,7 +294,7 @@ class Designs:
         no design does.
 
         FIFOs can be sized only after folding: where they do not fit, a design is tried whose nodes leave them the block
-        RAMs and logic cells that they lack; then a slower one, whose streams are narrower.
+        RAMs and logic cells that they lack; then a slower one, whose streams are narrower, and then those between.
         """
         quickly = not self._search.least_fifos and self._latency is None
         fitting, surely = self._first_that_fits(room, most, target, interval, quickly)
@@ -297,7 +309,7 @@ class Designs:
             quickly: whether FIFOs need not be the least ones; see ``Search.least_fifos``.
         """
         cost, latency, surely = Cost.of(target.board.family), self._latency, True
-        whole, slower, last, tries = room, 0, 0, 0
+        whole, slower, last, tries, first = room, 0, 0, 0, 0
         while True:
             if interval is None:
                 chosen = self._search.fastest(self._network, room, slower, cost)
@@ -320,10 +332,12 @@ class Designs:
                         continue
                     return None, surely
                 if not most.excess(design.with_fifos()):
-                    return (design, chosen), True
+                    fitting = design, chosen
+                    return self._faster(fitting, first, whole, most) if interval is None else fitting, True
                 surely &= roomy is None
                 last = design.interval
-                tighter = room.leaving_for_fifos(design.with_fifos(), most) if tries < MAX_TIGHTER_ROOMS else None
+                first = first or last
+                tighter = _leaving_for_fifos(room, design, most) if tries < MAX_TIGHTER_ROOMS else None
                 if tighter is not None:
                     room, tries = tighter, tries + 1
                     continue
@@ -331,6 +345,56 @@ class Designs:
                 return None, surely
             slower = max(slower, last)
             slower, room, tries = min(slower + max(slower // 2, 1), self._longest), whole, 0
+
+    def _faster(self, fitting: Fitting, first: int, room: Budget, most: Budget) -> Fitting:
+        """Return the fastest of some designs of more than ``first`` cycles that fit with their FIFOs, if it is faster
+        than one that fits; else that one.
+
+        FIFOs do not grow evenly with the rate: that of ``first`` cycles does not fit, one that is a little slower may,
+        and one between it and ``fitting`` may not. A small network has few designs between, which are all tried.
+
+        Args:
+            first: cycles of the fastest design whose cores fit; 0 where its FIFOs fit, too.
+            room, most: as in ``_fitting``.
+        """
+        if not first or self._latency is not None or self._network.loops or not self._search.least_fifos:
+            return fitting
+        left, low, high = max(MIN_TRIALS, TRIED_NODES // len(self._network.nodes)), first, fitting[0].interval - 1
+        while left > 0 and high - low > high // FINE_DIVISION:
+            middle = (low + high) // 2
+            faster, _, trials = self._beside_fifos(room, most, fitting[0].target, middle, first)
+            left -= trials
+            if faster is None:
+                low = middle
+            else:
+                fitting, high = faster, faster[0].interval - 1
+        longest = fitting[0].interval - 1
+        while left > 0 and longest > first:
+            faster, cycles, trials = self._beside_fifos(room, most, fitting[0].target, longest, first)
+            fitting, left, longest = faster or fitting, left - trials, min(longest, cycles) - 1
+        return fitting
+
+    def _beside_fifos(
+        self, room: Budget, most: Budget, target: DesignTarget, longest: int, first: int
+    ) -> tuple[Fitting | None, int, int]:
+        """Return the cheapest design of at most ``longest`` and more than ``first`` cycles, if it fits with its FIFOs,
+        or one with smaller cores; the least cycles of those tried; and their number.
+        """
+        cost, cycles = Cost.of(target.board.family), longest
+        for trial in range(1, 2 + MAX_TIGHTER_ROOMS):
+            chosen = self._search.cheapest(self._network, room, longest, cost)
+            unsized = chosen and _unsized(self._network, chosen, target)
+            if chosen is None or not unsized or unsized.interval <= first:
+                return None, cycles if trial > 1 else first, trial
+            cycles = min(cycles, unsized.interval)
+            design = size_fifos(unsized, room=most)
+            if not most.excess(design.with_fifos()):
+                return (design, chosen), cycles, trial
+            tighter = _leaving_for_fifos(room, design, most)
+            if tighter is None:
+                break
+            room = tighter
+        return None, cycles, trial
 
     def _offers_at(self, cost: Cost) -> Offers:
         if cost not in self._offers:
@@ -371,6 +435,11 @@ def _scheduled_before(network: Network) -> UserError:
         hint="take the network that the design was made of",
         stage="schedule",
     )
+
+
+def _leaving_for_fifos(room: Budget, design: Design, most: Budget) -> Budget | None:
+    """See ``Budget.leaving_for_fifos``."""
+    return room.leaving_for_fifos(design.resources(), design.with_fifos(), most)
 
 
 def _unsized(network: Network, foldings: Mapping[str, Folding], target: DesignTarget) -> Design:

@@ -366,10 +366,12 @@ def test_cheapest_is_none_beyond_reach() -> None:
 
 
 def test_room_is_left_for_fifos() -> None:
-    """Block RAMs and logic cells that a whole design takes beyond what there is are taken from its nodes."""
+    """Block RAMs and logic cells that a design takes beyond what there is are taken off until others are chosen."""
     room, most = Budget(bram=25, logic=None), Budget(bram=28, logic=3_000, lut=9_000)
-    assert room.leaving_for_fifos(Resources(bram=30, logic=2_900), most) == Budget(bram=23)
-    assert room.leaving_for_fifos(Resources(bram=30, logic=3_400), most) == Budget(bram=23, logic=2_600)
-    assert room.leaving_for_fifos(Resources(bram=28, logic=3_000), most) is None, "there is enough"
-    assert room.leaving_for_fifos(Resources(bram=30, lut=9_001), most) is None
-    assert room.leaving_for_fifos(Resources(bram=53), most) is None, "nothing would be left"
+    cores = Resources(bram=26, logic=4_000)
+    assert room.leaving_for_fifos(cores, Resources(bram=30, logic=2_900), most) == Budget(bram=23)
+    assert room.leaving_for_fifos(cores, Resources(bram=30, logic=3_400), most) == Budget(bram=23, logic=2_600)
+    assert room.leaving_for_fifos(Resources(bram=22), Resources(bram=30), most) == Budget(bram=21), "not 23"
+    assert room.leaving_for_fifos(cores, Resources(bram=28, logic=3_000), most) is None, "there is enough"
+    assert room.leaving_for_fifos(cores, Resources(bram=30, lut=9_001), most) is None
+    assert room.leaving_for_fifos(cores, Resources(bram=53), most) is None, "nothing would be left"
