@@ -5,8 +5,9 @@
 The networks have the layers of FINN's examples and random weights, as Brevitas exports them. FINN's multipliers and
 cycles are those of its folding files (finn-examples, build/*/folding_config) by its own cycle model: the slowest layer
 counts. Prints the interval of the fastest design with no more lanes, its share of FINN's, and the share of the lanes
-that does useful work: products / (lanes · interval). With --simulate, the circuit runs FRAMES random frames, and is
-compared with the golden model and the predicted cycles.
+that does useful work: products / (lanes · interval); then the lanes that 98 % of FINN's interval takes at least, by
+arithmetic, with whole products and with each made by one core or two. With --simulate, the circuit runs FRAMES random
+frames, and is compared with the golden model and the predicted cycles.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +30,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.ir.target import DesignTarget
+from onnx_hw.ops.operator import Operator
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.schedule_for_board import clock_of
 from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.schedule.search_latency import cycles_of_frame_alone
 from support.random_qonnx_models import Qonnx
+
+SHARE = 0.98
+"""Share of FINN's interval that is asked for."""
 
 BOARD = "verilog"
 """Target of the designs, which only their lanes bound: the larger two need larger chips than those known here."""
@@ -82,10 +89,45 @@ def print_example(name: str, example: FinnExample, frames: int) -> bool:
         f"latency {cycles_of_frame_alone(design):,}; {time.process_time() - began:.0f} s",
         flush=True,
     )
+    least = [lanes_at_least(node.operator, SHARE * example.cycles) for node in network.nodes if node.operator.macs]
+    whole, in_two = map(sum, zip(*least, strict=True))
+    print(f"{'':12} {SHARE:.0%} of FINN's cycles take at least {whole:,} lanes, {in_two:,} with products in two parts")
     if frames:
         samples = {"x": graph.draw.uniform(-1, 1, (frames, *shape)).astype(np.float32)}
         print(f"{'':12} {flow.simulate(design, samples)}", flush=True)
-    return design.interval <= 0.98 * example.cycles
+    return design.interval <= SHARE * example.cycles
+
+
+def lanes_at_least(operator: Operator[Any], cycles: float) -> tuple[int, int]:
+    """Return the fewest lanes of a product of matrices in a number of cycles, by one core, and by one or two.
+
+    A core takes some pixels and some inputs in a beat and makes some outputs at once, of each as many as it likes; two
+    cores share the outputs.
+    """
+    (rows, columns, inputs), outputs = operator.operands()[0].shape, operator.results()[0].channels
+    whole = fewest_lanes(rows * columns, inputs, outputs, int(cycles))
+    pairs = ((first, outputs - first) for first in range(1, outputs // 2 + 1))
+    return whole, min(
+        [whole, *(sum(fewest_lanes(rows * columns, inputs, part, int(cycles)) for part in pair) for pair in pairs)]
+    )
+
+
+@cache
+def fewest_lanes(pixels: int, inputs: int, outputs: int, cycles: int) -> int:
+    """Return the least product of pixels, inputs and outputs at once that keeps a number of cycles."""
+    least = pixels * inputs * outputs
+    for at_once in different_parts(pixels):
+        turns = cycles // -(-pixels // at_once)
+        for taken in different_parts(inputs):
+            groups = turns // -(-inputs // taken)
+            if groups:
+                least = min(least, at_once * taken * -(-outputs // groups))
+    return least
+
+
+def different_parts(whole: int) -> list[int]:
+    """Return the least number at once for each number of turns in which a whole is done."""
+    return sorted({-(-whole // turns) for turns in range(1, whole + 1)})
 
 
 def weights(s: Qonnx, shape: Sequence[int], bits: int) -> str:
