@@ -80,6 +80,16 @@ class Steps:
         above = np.full((self.channels, high - self.high), self.last + 1, dtype=self.thresholds.dtype)
         return replace(self, low=low, high=high, thresholds=np.concatenate([below, self.thresholds, above], axis=1))
 
+    def after(self, first: Steps) -> Steps:
+        """Return the function of the values of another one, for the arguments of that one."""
+        channels = max(self.channels, first.channels)
+        least = np.broadcast_to(self.thresholds, (channels, self.thresholds.shape[1]))
+        ends = np.array([[first.first, first.last + 1]] * first.channels)
+        reaches = np.concatenate([ends[:, :1], first.thresholds, ends[:, 1:]], axis=1)  # the least x for each value
+        places = np.clip(least - first.low, 0, reaches.shape[1] - 1)
+        thresholds = np.take_along_axis(np.broadcast_to(reaches, (channels, reaches.shape[1])), places, axis=1)
+        return replace(self, first=first.first, last=first.last, thresholds=thresholds)
+
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Return the int64 values of integers (..., channels); any shape, when one function serves all channels."""
         if self.channels == 1:

@@ -23,6 +23,7 @@ from onnx_hw.lower.host_dequantize import HostDequantizer
 from onnx_hw.lower.host_partition import hardware_nodes, head_nodes, host_parts
 from onnx_hw.lower.host_prefix import values_left_in_floats, values_of_head
 from onnx_hw.lower.host_quantize import HostQuantizer
+from onnx_hw.lower.join_steps import with_joined_steps
 from onnx_hw.lower.layout.hoist_rearrangements import move_rearrangements_to_the_border
 from onnx_hw.lower.layout.stream_layout import elements_of
 from onnx_hw.lower.obstacle import TOO_MANY_WEIGHTS, Obstacle, not_built
@@ -343,6 +344,8 @@ class LoweringState:
                 approximate,
             )
         )
+        if not builder.loadable:
+            network = with_joined_steps(network)
         return move_rearrangements_to_the_border(verify_network(network, "import_model"))
 
     def _rearrange_outputs(self, outputs: Sequence[str]) -> None:

@@ -7,10 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.step_function import steps
+from onnx_hw.exact.step_function import Steps, steps
 from support.exact_requantization import Formula, formulas
 
 
@@ -52,3 +53,21 @@ def test_astronomic_offsets_saturate() -> None:
 def test_refuses_falling_slopes() -> None:
     with pytest.raises(ValueError, match="must not be negative, not -1/2"):
         steps([Fraction(-1, 2)], [Fraction(0)], Grid.over(Int(1)), 0, 1)
+
+
+@settings(max_examples=40)
+@given(formulas(largest=300), st.integers(0, 2**32 - 1))
+def test_a_function_after_another_is_that_of_its_values(formula: Formula, seed: int) -> None:
+    generator, first = np.random.default_rng(seed), formula.steps()
+    rows = int(generator.choice([1, first.channels])) if first.channels > 1 else int(generator.integers(1, 4))
+    ends = first.low - int(generator.integers(0, 3)), first.high + int(generator.integers(0, 3))
+    thresholds = np.sort(generator.integers(ends[0], ends[1] + 2, (rows, int(generator.integers(0, 12)))), axis=1)
+    second = Steps(*ends, -2, thresholds.shape[1] - 2, thresholds)
+    both = second.after(first)
+    assert (both.first, both.last) == (first.first, first.last) and both.channels == max(rows, first.channels)
+    x = np.arange(first.first, first.last + 1)
+    for channel in range(both.channels):
+        here = np.full(x.shape, channel)
+        values = first.at(np.minimum(here, first.channels - 1), x)
+        assert (both.at(here, x) == second.at(np.minimum(here, rows - 1), values)).all()
+    assert (np.diff(both.thresholds, axis=1) >= 0).all()
