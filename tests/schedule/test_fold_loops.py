@@ -98,6 +98,26 @@ def test_a_rate_that_no_loop_keeps_is_refused() -> None:
         scheduled(fps=1e6)
 
 
+def test_a_product_beside_the_loop_gets_lanes_of_the_one_on_it() -> None:
+    weights = np.random.default_rng(0).integers(-3, 4, (8, 32))
+    cell = summed_cell(Tensor((6, 1, 24), Int(4)), np.zeros((1, 8), np.int64), weights, 3)
+    design, _ = schedule_network(cell, Budget(mac_lanes=12), target=ecp5_at(50))
+    assert design.slowest_loop is not None, "else the product of the data sets the pace, and lanes are left over"
+    assert design.resources().mac_lanes == 12
+    assert_proven(prove(design, frames=2, stalls=True))
+
+
+def test_the_products_that_a_step_waits_for_get_most_lanes(tmp_path: Path) -> None:
+    """The output gate of an LSTM is not needed before the next state is known."""
+    path = RecurrentNode("LSTM", 4, 6, 8).write(tmp_path)
+    frames = {"x": np.random.default_rng(0).normal(0, 1, (8, 4, 1, 6)).astype(np.float32)}
+    design, _ = schedule_network(flow.quantize(flow.read(path), frames), Budget(mac_lanes=16), target=ecp5_at(50))
+    assert design.slowest_loop is not None and design.slowest_loop.step_cycles <= 122
+    on_loop = [node for node in design.network.nodes if node.name.startswith("cell/state")]
+    lanes = {node.name.split("_")[1].split("[")[0]: node.operator.lanes(design.folding(node)) for node in on_loop}
+    assert lanes["o"] < min(lanes[gate] for gate in "ig")
+
+
 def test_a_cell_of_several_products_is_folded() -> None:
     weights = np.random.default_rng(1).integers(-3, 4, (4, 6))
     cell = gated_cell(Tensor((4, 1, 2), Int(4)), np.ones((1, 4), np.int64), weights, 3)
