@@ -18,10 +18,10 @@ from onnx_hw_link.link import Link
 BITS_PER_BYTE = {"uart": 10, "spi": 8}
 """Bits on the wire for a byte, by the kind of a link."""
 
-CARRIED = 0.75, 1.05
+CARRIED = 0.98, 1.02
 """Least and greatest ratio of the rate that the report states for a link to the one that the driver's packets give.
 
-The stated one allows for an acknowledgement in each frame, which most frames carry in their data.
+They differ where the last packets of neighbouring frames have an unequal number of bytes.
 """
 
 EXACT = 1e-6

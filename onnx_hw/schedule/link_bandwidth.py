@@ -7,18 +7,28 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.board_link import BoardLink
 from onnx_hw_link.link import MOST_PAYLOAD, TRAILER
 
-FRAMING_BYTES = 12
-"""Bytes of a frame to the chip in addition to its own: headers, CRCs and the like of its packets."""
+FRAMING_BYTES = 7
+"""Bytes of a packet to the chip in addition to its payload: header, CRC, COBS and the zero behind it. Each packet also
+says which results have come, so that nothing else has to while frames are sent.
+"""
 
 RESULT_FRAMING_BYTES = 8
-"""Bytes of a packet of results in addition to its payload: header, CRC, COBS and the zero behind it."""
+"""Bytes of a packet of results in addition to its payload."""
+
+
+PIECE = 254
+"""Bytes of a frame that a packet to the chip has at most, on average: the buffer of 512 bytes holds two packets at a
+time, with two bytes for the CRC of each.
+"""
 
 
 def frames_a_second(bytes_in: int, bytes_out: int, link: BoardLink) -> float:
     """Return the rate of frames with these sizes in bytes; both directions work at once."""
     results = bytes_out + TRAILER
-    packets = -(-results // MOST_PAYLOAD)
-    return link.bytes_per_second / max(bytes_in + FRAMING_BYTES, results + RESULT_FRAMING_BYTES * packets)
+    packets_in, packets_out = -(-bytes_in // PIECE), -(-results // MOST_PAYLOAD)
+    payload = -(-results // packets_out)
+    into, out = bytes_in + FRAMING_BYTES * packets_in, (payload + RESULT_FRAMING_BYTES) * packets_out
+    return link.bytes_per_second / max(into, out)
 
 
 def most_frames_a_second(network: Network, link: BoardLink) -> float:

@@ -14,7 +14,7 @@ struct Simulation {
     const Line* line = line_open();
     int64_t divisor;
     int64_t cycle = 0;
-    // To the chip: bits that are still to be sent, the lowest first; 0 between bytes.
+    // To the chip: bits that are still to be sent, the lowest first; 1 or 0 between bytes.
     uint32_t sending = 0;
     int64_t send_left = 0;
     // From the chip: bits received so far, with a 1 above them; 0 between bytes.
@@ -62,7 +62,7 @@ int64_t line_simulation_run(void* handle, int64_t cycles, const uint16_t* to, in
     try {
         for (int64_t k = 0; k < cycles && came < most; k++) {
             if (s.send_left == 0) {
-                if (s.sending == 0 && *sent < count) {
+                if (s.sending <= 1 && *sent < count) {
                     const uint32_t word = to[(*sent)++];
                     s.sending = word > 255 ? 1u << 10 : 1u << 10 | 1u << 9 | word << 1;
                 }

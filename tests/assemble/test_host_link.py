@@ -208,9 +208,9 @@ def test_a_link_needs_a_clock_that_is_fast_enough() -> None:
 @pytest.mark.parametrize(
     ("bytes_in", "bytes_out", "baud", "frames"),
     [
-        (64, 10, 1_000_000, 1316),
-        (784, 10, 3_000_000, 377),
-        (640, 640, 12_000_000, 1783),
+        (64, 10, 1_000_000, 1408),  # 71 bytes
+        (784, 10, 3_000_000, 369),  # four packets of 7 bytes more
+        (640, 640, 12_000_000, 1778),  # three packets of results, of 217 bytes and 8 more
         (1, 1, 1_000_000, 5556),
         (3072, 10, 1_000_000, 32),
     ],

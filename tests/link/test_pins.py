@@ -15,11 +15,13 @@ from pathlib import Path
 import pytest
 
 from onnx_hw.assemble.elaborate import to_rtlil
+from onnx_hw.schedule.link_bandwidth import frames_a_second
+from onnx_hw_boards.links.uart import Uart
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, PortFailed, Stalled
 from onnx_hw_link.link import FromChip, FromHost, Link, LinkPort
 from onnx_hw_link.packets import to_wire
-from onnx_hw_link.session import hello, packets_of
+from onnx_hw_link.session import Session, hello, packets_of
 from onnx_hw_rtl.shells.shell import Shell
 from onnx_hw_rtl.shells.uart_shell import UartShell
 from onnx_hw_sim.pseudo_terminal import PseudoTerminal
@@ -54,6 +56,30 @@ def test_every_frame_comes_back(folder: Path, share: float) -> None:
         assert len({result.latency_cycles for result in results} - {None}) == 1 or share
         assert port.error is None
         assert not share or (faults.hit and d.session.faults != type(d.session.faults)())
+
+
+@pytest.mark.parametrize("size", [64, 784], ids=["digits", "mnist"])
+def test_the_stated_rate_of_a_link_is_that_of_the_line(size: int, tmp_path: Path) -> None:
+    """Frames of a size come as fast as the line carries them: within a percent of what a report states."""
+    link = Link(bytes(16), (LinkPort("a", size, 1, 8),), (LinkPort("b", 10, 1, 8),), 24_000_000)
+    chip = SerialChip(to_rtlil(Shell(UartShell(Sums(link), link, DIVISOR))), DIVISOR, tmp_path)
+    to, session, wanted = list(hello(5)), Session(link.greeting, 5), 16
+    chip.run(1_000, [])  # its reset
+    _, answer = chip.run(20_000, to)
+    assert packets_of(bytearray(answer))
+    to, ended = [], list[int]()
+    for _ in range(wanted):
+        session.offer(random.Random(1).randbytes(size))
+    while len(ended) < wanted:
+        to += session.transmit(chip.cycle / link.clock_hz)
+        sent, came = chip.run(200, to)
+        del to[:sent]
+        session.receive(came)
+        ended += [session.results.popleft().ended for _ in range(len(session.results))]
+    chip.close()
+    cycles = (ended[-2] - ended[3]) / (wanted - 5)
+    stated = frames_a_second(link.input_bytes, link.output_bytes, Uart(link.clock_hz // DIVISOR))
+    assert link.clock_hz / cycles == pytest.approx(stated, rel=0.01)
 
 
 def test_a_tcp_port_where_the_system_has_no_terminals(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
