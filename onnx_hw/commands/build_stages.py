@@ -15,7 +15,6 @@ from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.assemble.design_file import write_design
 from onnx_hw.assemble.elaborate import NamedCircuit, bench_circuit
-from onnx_hw.assemble.host_model_file import write_host_model
 from onnx_hw.assemble.netlist import Netlist, require_way_to_load
 from onnx_hw.assemble.network_file import write_network
 from onnx_hw.assemble.self_test_file import write_self_test
@@ -23,6 +22,7 @@ from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.commands import stage_messages
 from onnx_hw.commands.early_fit import refuse_too_large, refuse_too_many_weights, with_widths_that_fit
 from onnx_hw.commands.figure_check import different_figures, figure_error
+from onnx_hw.commands.host_check import write_checked_host
 from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
 from onnx_hw.commands.stage_messages import ScaleOrigin
 from onnx_hw.commands.weights_outside import with_weights_outside, write_checked_tape
@@ -325,7 +325,7 @@ class BuildState:
             raise stage_messages.another_circuit(self.built_digest, self.netlist.circuit_digest)
         self.recorder.record(digest=self.netlist.circuit_digest)
         write_checked_tape(self.folder, self.recorder, self.design)
-        write_host_model(self.folder, self.recorder.record_file, self.design, self.netlist, self.batch)
+        write_checked_host(self.folder, self.recorder.record_file, self.design, self.netlist, self.batch)
         write_self_test(self.folder, self.recorder.record_file, self.design, self.netlist)
         self.recorder.status(str(self.netlist))
 
