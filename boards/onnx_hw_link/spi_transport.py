@@ -101,6 +101,10 @@ class SpiTransport:
             raise ValueError("this is no name of an SPI port")
         spi = spidev.SpiDev()
         spi.open(int(bus), int(device))
+        return self._controlled(spi)
+
+    def _controlled(self, spi: Any) -> tuple[Callable[[bytes], bytes], Callable[[], None]]:
+        """Set a controller up, an ``spidev.SpiDev`` or one like it."""
         spi.max_speed_hz, spi.mode = self.sck_hz, 0
         return lambda data: bytes(spi.xfer2(list(data))), spi.close
 
@@ -120,17 +124,30 @@ class SpiTransport:
 
     def _simulated(self, port: str) -> tuple[Callable[[bytes], bytes], Callable[[], None]]:
         host, _, number = port.removeprefix("socket://").partition(":")
-        wire = socket.create_connection((host, int(number)), timeout=_SIMULATED_TIMEOUT)
-        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._controlled(_SimulatedController(host, int(number)))
 
-        def exchange(data: bytes) -> bytes:
-            wire.sendall(data)
-            came = bytearray()
-            while len(came) < len(data):
-                part = wire.recv(len(data) - len(came))
-                if not part:
-                    raise OSError("the simulation has ended")
-                came += part
-            return bytes(came)
 
-        return exchange, wire.close
+class _SimulatedController:
+    """Controller of a simulated chip, with the part of ``spidev.SpiDev`` that is used here."""
+
+    def __init__(self, host: str, number: int) -> None:
+        self.max_speed_hz, self.mode = 0, -1
+        self._wire = socket.create_connection((host, number), timeout=_SIMULATED_TIMEOUT)
+        self._wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def xfer2(self, values: list[int]) -> list[int]:
+        """Exchange bytes. In another mode than 0 the controller samples at edges at which the wires change."""
+        if self.mode != 0 or self.max_speed_hz <= 0:
+            return [255] * len(values)
+        self._wire.sendall(bytes(values))
+        came = bytearray()
+        while len(came) < len(values):
+            part = self._wire.recv(len(values) - len(came))
+            if not part:
+                raise OSError("the simulation has ended")
+            came += part
+        return list(came)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._wire.close()

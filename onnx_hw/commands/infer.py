@@ -34,6 +34,7 @@ from onnx_hw_link.session import Faults, FrameResult
 from onnx_hw_link.transport import TRANSPORTS
 
 if TYPE_CHECKING:
+    from onnx_hw.commands.c_host import CHostCheck
     from onnx_hw.ir.design import Design
     from onnx_hw.report.model import Report
     from onnx_hw.timing.link_times import LinkTimesCheck
@@ -114,6 +115,7 @@ class InferResult:
         checked: whether all outputs were compared with golden, and found to be equal.
         timing: the cycles of the first frames against those that the firing law gives; None where it was not asked,
             there are several inputs, or the wire was at fault.
+        in_c: comparison of the C header with the driver; None where it was not asked.
     """
 
     outputs: Outputs
@@ -124,6 +126,7 @@ class InferResult:
     device: Tried
     checked: bool = False
     timing: LinkTimesCheck | None = None
+    in_c: CHostCheck | None = None
 
     def __repr__(self) -> str:
         return f"InferResult {self.frames:,} frames: {self.outputs!r}"
@@ -159,12 +162,11 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
             frames = Samples(split_samples(given.arrays, model.batch), given.count * model.batch)
             outputs = stack_outputs(list(device.stream(frames)))
             results, faults = device.results, device.chip.session.faults
+            device.close()
+            in_c = _check(options, device.model, design, (port, timeout), frames, outputs, results)
         if options.check:
-            from onnx_hw.ir import golden
-
             assert design is not None
             board = design.target.board.name
-            _compare(outputs, golden.run(design.network, frames.arrays))
         timing = None if design is None else _timing(design, model.link, results, faults)
     except LinkError as error:
         raise link_failure(error, options.port) from error
@@ -178,6 +180,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
         Tried(model.name, board, model.link.digest.hex(), options.port, model.baud),
         options.check,
         timing,
+        in_c,
     )
 
 
@@ -317,6 +320,47 @@ def opened_port(
     )
     with simulated as port:
         yield port, SIMULATED_TIMEOUT
+
+
+MAX_HOST_FRAMES = 32
+"""Number of samples with which the driver's other calls, and the C header, are compared."""
+
+
+def _check(
+    options: InferOptions,
+    model: HostModel,
+    design: Design | None,
+    port: tuple[str, float],
+    frames: Samples,
+    outputs: Mapping[str, np.ndarray],
+    results: Sequence[FrameResult],
+) -> CHostCheck | None:
+    """Compare outputs with golden, if asked, and on a simulated circuit also what the driver and C do otherwise.
+
+    Args:
+        port: its name, and the seconds to wait there.
+
+    Raises:
+        UserError: exit code 4, something differs.
+    """
+    if not options.check:
+        return None
+    from onnx_hw.ir import golden
+
+    assert design is not None
+    _compare(outputs, golden.run(design.network, frames.arrays))
+    if options.port != SIMULATED or options.engine is SimulationEngine.GATES:
+        return None
+    from onnx_hw.commands.c_host import check_c_host
+    from onnx_hw.commands.driver_check import require_working_driver
+    from onnx_hw.timing.link_times import BehindALink
+
+    few = [frame for frame, _ in zip(frames, range(MAX_HOST_FRAMES), strict=False)]
+    require_working_driver(model, *port, few, outputs)
+    link = model.link
+    latency = BehindALink(design, link).latency if len(link.inputs) == 1 and link.frame_at_once else None
+    folder = options.folder / "simulation" / "c_host"
+    return check_c_host(folder, model, few, [result.beats for result in results], port[0], latency)
 
 
 def _compare(outputs: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> None:

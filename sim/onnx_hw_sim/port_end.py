@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import struct
 from typing import Protocol
 
 __all__ = ["PortEnd", "port_end"]
@@ -14,6 +15,10 @@ class PortEnd(Protocol):
     """The chip's end of a port, which programs open by its ``path``."""
 
     path: str
+
+    @property
+    def rate(self) -> int | None:
+        """Bits a second that the program has set; None where the system does not say."""
 
     def wait(self, seconds: float) -> None:
         """Return when bytes have come, or after ``seconds``."""
@@ -36,6 +41,12 @@ def port_end() -> PortEnd:
         return _SocketEnd()
 
 
+_GET_SETTINGS = 0x802C542A
+"""Linux' request TCGETS2 for the settings of a terminal, whose last number is the rate of what is sent."""
+
+_SETTINGS = struct.Struct("4I20s2I")
+
+
 class _TerminalEnd:
     """A pseudo terminal, without anything that a terminal does to the bytes."""
 
@@ -46,6 +57,17 @@ class _TerminalEnd:
         tty.setraw(self._slave)
         os.set_blocking(self._master, False)
         self.path = os.ttyname(self._slave)
+
+    @property
+    def rate(self) -> int | None:
+        import fcntl
+
+        try:
+            settings = fcntl.ioctl(self._master, _GET_SETTINGS, bytes(_SETTINGS.size))
+        except OSError:  # the system is another one
+            return None
+        rate: int = _SETTINGS.unpack(settings)[-1]
+        return rate
 
     def wait(self, seconds: float) -> None:
         select.select([self._master], [], [], seconds)
@@ -72,6 +94,8 @@ class _TerminalEnd:
 
 class _SocketEnd:
     """A TCP port of this machine. One program at a time is heard; what is sent to nobody is lost, as on a wire."""
+
+    rate = None
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))

@@ -84,7 +84,8 @@ class Uart(BoardLink):
         from onnx_hw_sim.pseudo_terminal import PseudoTerminal
         from onnx_hw_sim.serial_line import SerialChip
 
-        with PseudoTerminal(SerialChip(rtlil, self.divider(clock_mhz), folder)) as port:
+        chip = SerialChip(rtlil, self.divider(clock_mhz), folder)
+        with PseudoTerminal(chip, rate=self.bit_rate(clock_mhz)) as port:
             yield port
 
     @contextmanager
@@ -92,7 +93,7 @@ class Uart(BoardLink):
         from onnx_hw_sim.gates.pin_chip import SerialPinChip
         from onnx_hw_sim.pseudo_terminal import PseudoTerminal
 
-        with PseudoTerminal(SerialPinChip(boards, cycles_per_bit)) as port:
+        with PseudoTerminal(SerialPinChip(boards, cycles_per_bit), rate=self.baud) as port:
             yield port
 
 

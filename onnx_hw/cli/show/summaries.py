@@ -73,6 +73,9 @@ def infer_summary(result: InferResult) -> Text:
     ]
     if result.timing is not None:
         lines.append(_timing(result.timing))
+    if result.in_c is not None:
+        why = result.in_c.obstacle
+        lines.append(f"the C header was not tried: {why}" if why else "the C header does the same")
     if faults.broken or faults.missed or faults.silent:
         lines.append(f"on the wire: {_wire(faults)}; all faults were corrected")
     if result.checked:
