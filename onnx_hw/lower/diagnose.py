@@ -77,7 +77,7 @@ class Diagnosis:
         obstacle = self.obstacles[_key(cause)]
         hint = obstacle.hint
         if obstacle.needs:
-            hint += f"{', ' if hint else ''}or let a build choose a scale from samples (--calibration, --inputs)"
+            hint += f"{', or ' if hint else ''}let a build choose a scale from samples (--calibration, --inputs)"
         elif cause is not product:
             hint = hint or f"`{product.label}` ({product.op_type}) follows it and must be in hardware"
         return Problem(obstacle.code, obstacle.message, _where(cause), hint, "capability")

@@ -236,3 +236,16 @@ def test_a_leak_behind_a_wide_sum(tmp_path: Path, kind: str) -> None:
     y = sketch.through_integers(sketch.node(kind, y, *share), 0.31, -40)
     path = write(sketch, tmp_path / "m.onnx", {"x": (1, 900)}, y)
     assert_agrees(path, 0.31, rarely=0.01)
+
+
+def test_numbers_of_a_spline_before_the_first_product(tmp_path: Path) -> None:
+    """The data of an input's quantizer is broadcast to a larger constant, as in the layer of a KAN."""
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.0213, 3)
+    knots = sketch.constant(np.linspace(-2, 2, 5, dtype=np.float32))
+    apart = sketch.node("Sub", sketch.node("Unsqueeze", x, sketch.constant(np.array([2]))), knots)
+    hats = sketch.node("Relu", sketch.node("Sub", sketch.constant(np.float32(1)), sketch.node("Abs", apart)))
+    flat = sketch.through_integers(sketch.node("Flatten", hats), 0.0079, -128)
+    weights = np.random.default_rng(1).integers(-99, 99, (20, 3), dtype=np.int8)
+    output = sketch.through_integers(sketch.node("MatMul", flat, sketch.dequantized(weights, 0.01)), 0.05, 0)
+    assert_circuit_agrees(assert_agrees(sketch.write(tmp_path / "m.onnx", (1, 4), output, 2), 0.05))

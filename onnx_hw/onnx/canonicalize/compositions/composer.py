@@ -23,7 +23,7 @@ from onnx_hw.onnx.graph.loops import loops_together
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, to_model_dtype
 from onnx_hw.onnx.operators.evaluate import compute
-from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect
 from onnx_hw.onnx.operators.registry import facts_of, facts_of_operator
 
 VERSION = 13
@@ -43,7 +43,8 @@ class Need(Enum):
     Members:
         ALWAYS: everywhere, since no host computes products.
         LEADING: before a product or a sum, since no hardware reads its result otherwise.
-        BETWEEN: before a product or a sum, and behind a product; in a model without products and sums, everywhere.
+        BETWEEN: before a product or a sum, and behind a product or a quantizer of data; in a model without products and
+            sums, everywhere.
     """
 
     ALWAYS = auto()
@@ -321,10 +322,14 @@ def compose(model: Model, fold: Callable[[Model], Model], only: Collection[Compo
 
 
 def _surroundings(graph: Graph) -> tuple[set[str], set[str]]:
-    """Return the values behind some product, and those before some product or sum."""
+    """Return the values behind some product or some quantizer of data, and those before some product or sum.
+
+    Hardware begins with the first quantizer of data, if a model has some.
+    """
     behind: set[str] = set()
     for node in graph.nodes:
-        if is_product(node) or not behind.isdisjoint(names_read(node)):
+        quantizes = facts_of(node).effect in SCALE_EFFECTS and node.inputs[0] not in graph.constants
+        if quantizes or is_product(node) or not behind.isdisjoint(names_read(node)):
             behind.update(name for name in node.outputs if name)
     leading: set[str] = set()
     for node in reversed(graph.nodes):
