@@ -47,7 +47,7 @@ def written(tmp_path: Path, build: Callable[[Sketch, str], str], rank: int = 4) 
 
 def test_faults_of_many_layers_are_told_at_once(tmp_path: Path) -> None:
     def build(sketch: Sketch, x: str) -> str:
-        y = sketch.node("LpNormalization", layer(sketch, x), axis=1, p=1)
+        y = sketch.node("Bernoulli", layer(sketch, x))
         y = layer(sketch, sketch.through_integers(y, 0.01, 0))
         weights = sketch.constant(np.full((4, 4, 1, 1), 0.3, dtype=np.float32))
         y = sketch.through_integers(sketch.node("Conv", y, weights), 0.1, 0)  # float weights
@@ -55,14 +55,14 @@ def test_faults_of_many_layers_are_told_at_once(tmp_path: Path) -> None:
         return layer(sketch, sketch.through_integers(y, 0.1, 0))
 
     found = problems(written(tmp_path, build))
-    assert sorted(found) == [("division", "Div"), ("norm", "LpNormalization"), ("weights-float", "Conv")]
+    assert sorted(found) == [("division", "Div"), ("unsupported", "Bernoulli"), ("weights-float", "Conv")]
 
 
 def test_a_stand_in_is_never_blamed(tmp_path: Path) -> None:
-    """Behind the LpNormalization everything is fine: rows, channels, layouts, activations, a flattened end."""
+    """Behind the Bernoulli everything is fine: rows, channels, layouts, activations, a flattened end."""
 
     def build(sketch: Sketch, x: str) -> str:
-        y = sketch.node("LpNormalization", layer(sketch, x), axis=1, p=1)
+        y = sketch.node("Bernoulli", layer(sketch, x))
         y = conv(sketch, sketch.through_integers(y, 0.01, 0))
         y = sketch.node("Add", y, sketch.constant(np.ones((4, 1, 1), dtype=np.float32)))
         y = sketch.through_integers(sketch.node("Relu", y), 0.1, 0)
@@ -72,15 +72,15 @@ def test_a_stand_in_is_never_blamed(tmp_path: Path) -> None:
         y = sketch.node("Add", y, sketch.constant(np.arange(5, dtype=np.float32)))
         return sketch.through_integers(y, 0.1, 0)
 
-    assert problems(written(tmp_path, build, rank=2)) == [("norm", "LpNormalization")]
+    assert problems(written(tmp_path, build, rank=2)) == [("unsupported", "Bernoulli")]
 
 
 def test_the_reason_why_accumulators_would_leave_is_told_once(tmp_path: Path) -> None:
     def build(sketch: Sketch, x: str) -> str:
-        y = sketch.node("LpNormalization", conv(sketch, x), axis=1, p=1)
+        y = sketch.node("Bernoulli", conv(sketch, x))
         return layer(sketch, sketch.through_integers(y, 0.1, 0))
 
-    assert problems(written(tmp_path, build)) == [("norm", "LpNormalization")]
+    assert problems(written(tmp_path, build)) == [("unsupported", "Bernoulli")]
 
 
 @pytest.mark.parametrize(
@@ -172,12 +172,12 @@ def test_a_network_with_another_obstacle_is_refused_whatever_it_weighs(tmp_path:
     weights = np.ones((4096, 2, 3, 1), dtype=np.int8)
     sketch = Sketch()
     y = conv(sketch, sketch.through_integers("x", 0.02, 3), weights[:, :1, :1], group=4096, pads=[0] * 4)
-    y = sketch.node("LpNormalization", sketch.through_integers(y, 0.1, 0), axis=1, p=1)
+    y = sketch.node("Bernoulli", sketch.through_integers(y, 0.1, 0))
     y = conv(sketch, sketch.through_integers(y, 0.1, 0), weights, group=2048, pads=[1, 0, 1, 0])
     path = sketch.write(tmp_path / "m.onnx", [1, 4096, 2, 1], sketch.through_integers(y, 0.1, 0), 4)
     with pytest.raises(UserError) as caught:
         import_model(flow.read(path))
-    assert {problem.code for problem in caught.value.problems} == {"norm", "too-many-weights"}
+    assert {problem.code for problem in caught.value.problems} == {"unsupported", "too-many-weights"}
     assert caught.value.exit_code is ExitCode.USAGE
 
 

@@ -56,7 +56,7 @@ TAILS = {
         [
             make_node("Flatten", ["r"], ["f"]),
             make_node("MatMul", ["f", "dense"], ["g"]),
-            make_node("LpNormalization", ["g"], ["s"], p=1),
+            make_node("Bernoulli", ["g"], ["s"]),
             make_node("MatMul", ["s", "square"], ["m"]),
             make_node("Odd", ["m"], ["y"], "odd", domain="org.odd"),
         ],

@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from math import prod
 
 import numpy as np
 
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
 from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.layout.stream_layout import Layout
 from onnx_hw.lower.obstacle import PER_PIXEL, Obstacle, not_built
 from onnx_hw.lower.ops.element_groups import groups_as_pixels
 from onnx_hw.lower.ops.matmul_operand import MAX_OPERAND_BITS, from_zero
 from onnx_hw.lower.ops.per_element import with_signs
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.values.per_channel import per_channel
+from onnx_hw.lower.values.quotient import PendingQuotient
 from onnx_hw.lower.values.real import Real
 from onnx_hw.lower.values.shares import PendingShares
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.softmax import softmax_axes
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.normalize import POINT_BITS, Normalize
+from onnx_hw.ops.requantize import Requantize
 
 MAX_EXPONENTIALS = 1 << 12
 """Greatest number of integers of the data of a Softmax: there is a table of their exponentials."""
@@ -98,12 +106,46 @@ def mean_variance_normalization(builder: Builder, node: Node) -> None:
 
 @lowers("LpNormalization")
 def lp_normalization(builder: Builder, node: Node) -> None:
-    """Accept quantized data with one scale, and p = 2; hardware before a product, on the host elsewhere."""
-    if int(node.attributes.get("p", 2)) != 2:
-        raise Obstacle("norm", f"p must be 2 in hardware, not {node.attributes['p']}")
+    """Accept quantized data with one scale; hardware before a product, on the host elsewhere."""
     rank = len(builder.shape(node.inputs[0]))
     axis = int(node.attributes.get("axis", -1)) % rank
+    if int(node.attributes.get("p", 2)) == 1:
+        builder.pending[node.outputs[0]] = _share_of_magnitudes(builder, node, axis)
+        return
     _normalize(builder, node, (axis,), centered=False, counted=False, epsilon=0.0)
+
+
+def _share_of_magnitudes(builder: Builder, node: Node, axis: int) -> PendingQuotient:
+    """Build the sums of magnitudes along an axis, exactly, and return the quotients of the data and these.
+
+    |x| is 2·max(x, 0) − x. A sum of 0 counts as 1: all its data are 0, and so are the quotients.
+    """
+    if not builder.leads_to_product(node.outputs[0]):
+        raise not_built(node)
+    data = data_to_normalize(builder, node)
+    if data.zero_point != 0:
+        data = from_zero(builder, node, data, "data", 0)
+    data = groups_as_pixels(builder, node, data, (axis,))
+    tensor = builder.materialize(data)
+
+    def at_least(name: str, stream: str, low: int) -> str:
+        high = max(low, builder.tensors[stream].range[1])
+        grid = Grid.over(Int.holding(low, high)).within(low, high)
+        bounded = Requantize(builder.tensors[stream], (Fraction(1),), (Fraction(0),), grid)
+        return builder.add(f"{node.label}/{name}", bounded, [stream], node)
+
+    positive = at_least("positive", data.tensor, 0)
+    apart = Add(builder.tensors[positive], tensor, (2, -1))
+    magnitudes = builder.add(f"{node.label}/magnitudes", apart, [positive, data.tensor], node)
+    ones = MatMul(builder.tensors[magnitudes], np.ones((1, tensor.channels), dtype=np.int8))
+    norms = at_least("norms", builder.add(f"{node.label}/sums", ones, [magnitudes], node), 1)
+    positions = builder.positions(data)
+    lengths = tuple(1 if k == axis else length for k, length in enumerate(data.shape))
+    origin = np.broadcast_to(np.arange(prod(lengths)).reshape(lengths), data.shape).reshape(-1)
+    pixels = positions.reshape(data.shape).take([0], axis).reshape(-1) // tensor.channels
+    norm = Real(norms, lengths, pixels, data.slope, (Fraction(0),))
+    layout = Layout(tensor.shape, np.argsort(positions))
+    return PendingQuotient(data, builder.moved(norm, origin, data.shape, node, layout))
 
 
 def _normalize(

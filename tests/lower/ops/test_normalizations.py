@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 import onnx_hw
 from onnx import TensorProto
 from onnx_hw import flow
-from onnx_hw.messages.errors import UserError
+from onnx_hw.ir import golden
+from onnx_hw.ops.divide import Divide
 from onnx_hw.ops.normalize import Normalize
 from support.onnx_oracle import assert_agrees, assert_circuit_agrees, by_onnxruntime
 from support.qdq_models import Sketch
@@ -199,7 +201,35 @@ def test_stays_on_the_host_behind_the_last_product(tmp_path: Path) -> None:
     assert by_onnxruntime(path, {"x": np.zeros((1, 1, 4), np.float32)})
 
 
-def test_norms_without_hardware_are_refused(tmp_path: Path) -> None:
-    s, output = quantized(lambda s, x, _: s.node("LpNormalization", x, p=1), 17)
-    with pytest.raises(UserError, match="p must be 2 in hardware, not 1"):
-        flow.quantize(flow.read(s.write(tmp_path / "model.onnx", (1, 4, 6), output, 3)))
+def sum_of_magnitudes(s: Sketch, x: str, axis: int) -> str:
+    return s.node("LpNormalization", x, p=1, axis=axis)
+
+
+def as_torch_with_magnitudes(s: Sketch, x: str, axis: int) -> str:
+    norm = s.node("Clip", s.node("ReduceL1", x, axes=[axis]), s.constant(np.float32(1e-12)))
+    return s.node("Div", x, norm)
+
+
+def as_keras_with_magnitudes(s: Sketch, x: str, axis: int) -> str:
+    norm = s.node("ReduceSum", s.node("Abs", x), s.constant(np.array([axis])))
+    return s.node("Div", x, s.node("Max", norm, s.constant(np.float32(1e-12))))
+
+
+@pytest.mark.parametrize("norm", [sum_of_magnitudes, as_torch_with_magnitudes, as_keras_with_magnitudes])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_shares_of_a_sum_of_magnitudes_are_exact(norm: Norm, axis: int, tmp_path: Path) -> None:
+    """Each integer is the rounded fraction x / Σ|x|, those of zeros are 0; onnxruntime and the circuit agree."""
+    s, output = quantized(lambda s, x, _: norm(s, x, axis), 13)
+    network = assert_agrees(s.write(tmp_path / "model.onnx", (1, 4, 6), output, 3), 0.05, rarely=0.01)
+    (quotient,) = (node for node in network.nodes if isinstance(node.operator, Divide))
+    frames = np.random.default_rng(5).integers(-128, 128, (12, 1, 4, 6)) * 0.02
+    frames[:3] = 0
+    tensors = golden.trace(network, golden.integers_of(network, {"x": frames.astype(np.float32)}))
+    data, shares = (tensors[name] for name in (quotient.inputs[0], quotient.outputs[0]))
+    sums = np.broadcast_to(np.abs(data).sum(axis=-1, keepdims=True), data.shape)
+    assert (sums == 0).any() and (sums > 0).any()
+    step = Fraction(float(np.float32(0.03)))
+    for share, number, total in zip(*(array.reshape(-1).tolist() for array in (shares, data, sums)), strict=True):
+        assert share == min(max(round(Fraction(number, max(total, 1)) / step) - 3, -128), 127)
+    if norm is sum_of_magnitudes:
+        assert_circuit_agrees(network)

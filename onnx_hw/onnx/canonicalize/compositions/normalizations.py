@@ -20,24 +20,26 @@ MAX_LEAST_NORM = 1e-5
 
 @dataclass(frozen=True)
 class Spread:
-    """Root of a mean square, or of a sum of squares.
+    """Root of a mean square or of a sum of squares, or a sum of magnitudes.
 
     Attributes:
         data: name of what is squared.
         axes: axes of the mean or the sum, ascending.
         epsilon: what is added to it.
         counted: whether it is a mean.
+        power: 2, or 1 for a sum of magnitudes.
     """
 
     data: str
     axes: tuple[int, ...]
     epsilon: float
     counted: bool
+    power: int = 2
 
 
 @composed("Div", meaning="")
 def divided_by_spread(composer: Composer, node: Node) -> str:
-    """Compose x / √(mean of squares + epsilon), x less its mean or not, and x / √(sum of squares)."""
+    """Compose x / √(mean of squares + epsilon), x less its mean or not, x / √(sum of squares), and x / Σ |x|."""
     composer.require(composer.is_float(node.outputs[0]))
     return _normalized(composer, node.inputs[0], _root(composer, node.inputs[1]))
 
@@ -79,7 +81,7 @@ def _normalized(composer: Composer, data: str, spread: Spread) -> str:
     shape = composer.shape(data)
     if not spread.counted:
         composer.require(spread.data == data and len(spread.axes) == 1 and spread.epsilon == 0)
-        return composer.add("LpNormalization", data, version=LP_NORMALIZATION, axis=spread.axes[0], p=2)
+        return composer.add("LpNormalization", data, version=LP_NORMALIZATION, axis=spread.axes[0], p=spread.power)
     less = composer.producer(data)
     mean = _mean(composer, less.inputs[1]) if less is not None and less.op_type == "Sub" else None
     if less is not None and mean == (less.inputs[0], spread.axes) and _is_distance(composer, spread.data, mean):
@@ -184,12 +186,14 @@ def _root(composer: Composer, name: str) -> Spread:
     node = _maker(composer, name)
     composer.require(node is not None)
     assert node is not None
-    if facts_of(node).effect is Effect.BOUNDS and node.op_type != "Min":
+    if node.op_type == "Max" or (facts_of(node).effect is Effect.BOUNDS and node.op_type != "Min"):
         least = composer.numbers(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] else None
         composer.require(least is not None and bool((least <= MAX_LEAST_NORM).all()) and not any(node.inputs[2:3]))
         spread = _root(composer, node.inputs[0])
         composer.require(not spread.counted)
         return spread
+    if (data := _magnitudes(composer, node)) is not None:
+        return Spread(data, _axes(composer, node), 0.0, False, power=1)
     power = composer.numbers(node.inputs[1]) if node.op_type == "Pow" else None
     composer.require(node.op_type == "Sqrt" or (power is not None and bool((power == 0.5).all())))
     inner, epsilon = node.inputs[0], 0.0
@@ -204,6 +208,14 @@ def _root(composer: Composer, name: str) -> Spread:
     composer.require(total is not None and facts_of(total).effect is Effect.SUMS and total.op_type.startswith("Reduce"))
     assert total is not None
     return Spread(squared(composer, total.inputs[0]), _axes(composer, total), epsilon, total.op_type == "ReduceMean")
+
+
+def _magnitudes(composer: Composer, total: Node) -> str | None:
+    """Return the data whose magnitudes a node adds up; None for other nodes."""
+    if total.op_type == "ReduceL1":
+        return total.inputs[0]
+    magnitudes = composer.producer(total.inputs[0]) if total.op_type == "ReduceSum" else None
+    return magnitudes.inputs[0] if magnitudes is not None and magnitudes.op_type == "Abs" else None
 
 
 def squared(composer: Composer, name: str) -> str:
