@@ -40,7 +40,7 @@ def sum_of(builder: Builder, node: Node) -> PendingSum:
         first, last = builder.tensors[real.tensor].range
         if node.outputs[0] in builder.exact or builder.exact.intersection(node.inputs):
             continue  # the sum is on a stream, or is made of operands that are
-        is_quantized = _is_quantized_in_model(builder, real.tensor)
+        is_quantized = is_quantized_in_model(builder, real.tensor)
         if last - first >= (MAX_WIDE_OPERAND_VALUES if is_quantized else MAX_OPERAND_VALUES):
             raise _not_quantized(node, k, f"has the integers {first}..{last}", is_quantized)
     return PendingSum(a, b, -1 if node.op_type == "Sub" else 1)
@@ -97,7 +97,7 @@ def _condition(builder: Builder, node: Node, k: int) -> Real | None:
     return Real(integers.tensor, integers.shape, integers.where)
 
 
-def _is_quantized_in_model(builder: Builder, tensor: str) -> bool:
+def is_quantized_in_model(builder: Builder, tensor: str) -> bool:
     """Return whether the model itself quantizes a tensor, perhaps before it moves it; else its integers are sums."""
     makers = {name: node for node in builder.nodes for name in node.outputs}
     while tensor in makers and isinstance(makers[tensor].operator, Rearrange):

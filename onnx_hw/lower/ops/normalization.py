@@ -14,6 +14,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.layout.stream_layout import Layout
 from onnx_hw.lower.obstacle import PER_PIXEL, Obstacle, not_built
+from onnx_hw.lower.ops.binary import is_quantized_in_model
 from onnx_hw.lower.ops.element_groups import groups_as_pixels
 from onnx_hw.lower.ops.matmul_operand import MAX_OPERAND_BITS, from_zero
 from onnx_hw.lower.ops.per_element import with_signs
@@ -35,15 +36,37 @@ MAX_EXPONENTIALS = 1 << 12
 
 @lowers("Softmax")
 def softmax(builder: Builder, node: Node) -> None:
-    """Accept quantized data of at most 12 bits; hardware before a product, on the host elsewhere."""
+    """Accept quantized data, of which 12 bits count; hardware before a product, on the host elsewhere."""
     if not builder.leads_to_product(node.outputs[0]):
         raise not_built(node)
     axes = softmax_axes(node, len(builder.shape(node.inputs[0])))
     data = data_to_normalize(builder, node)
-    value = groups_as_pixels(builder, node, data, axes)
-    first, last = builder.materialize(value).range
-    require_few_exponentials(node, first, last)
-    builder.pending[node.outputs[0]] = PendingShares(value)
+    value, rounded = _with_few_integers(builder, node, groups_as_pixels(builder, node, data, axes))
+    builder.pending[node.outputs[0]] = PendingShares(value, rounded=rounded)
+
+
+def _with_few_integers(builder: Builder, node: Node, value: Real) -> tuple[Real, Fraction]:
+    """Return numbers on integers that are few enough for a table of exponentials, and a bound of their error.
+
+    Integers of more bits, which the model has quantized, are rounded to multiples of a power of two.
+
+    Raises:
+        Obstacle: there are too many sums for a table.
+    """
+    tensor = builder.materialize(value)
+    if not is_quantized_in_model(builder, value.tensor):
+        require_few_exponentials(node, *tensor.range)
+    shift = 0
+    while (tensor.range[1] - tensor.range[0]) >> shift >= MAX_EXPONENTIALS - 1:
+        shift += 1
+    if not shift:
+        return value, Fraction(0)
+    low, high = (round(Fraction(end, 1 << shift)) for end in tensor.range)
+    grid = Grid.over(Int.holding(low, high)).within(low, high)
+    fewer = Requantize(tensor, (Fraction(1, 1 << shift),), (Fraction(0),), grid)
+    stream = builder.add(f"{node.label}/data", fewer, [value.tensor], node)
+    slope = value.slope[0] * (1 << shift)
+    return replace(value, tensor=stream, where=builder.positions(value), slope=(slope,)), slope / 2
 
 
 def require_few_exponentials(node: Node, first: int, last: int, bits: int = 12) -> None:

@@ -26,10 +26,12 @@ class PendingShares(Clipped):
         a: numbers with one scale and without bounds.
         reach: greatest distance from the greatest integer of a pixel at which there is a share other than 0; None for
             any.
+        rounded: upper bound of the difference between a number and the exact one of the model.
     """
 
     a: Real
     reach: int | None = None
+    rounded: Fraction = Fraction(0)
 
     is_pending: ClassVar[bool] = True
 
@@ -47,6 +49,7 @@ class PendingShares(Clipped):
         if self.reach is not None:
             table[self.reach + 1 :] = 0
         tensor = builder.add(node.label, Softmax(operand, table, grid), [self.a.tensor], node, output=node.outputs[0])
-        error = Fraction(operand.channels + 1, 2 << FRACTION_BITS) / grid.step[0]
+        growth = min(2 * self.rounded, Fraction(1))  # a share grows by a factor of e^growth at most
+        error = (Fraction(operand.channels + 1, 2 << FRACTION_BITS) + growth + growth**2) / grid.step[0]
         builder.approximate[node.outputs[0]] = float(error)
         return IntegerStream(tensor, self.shape, builder.positions(self.a))

@@ -19,6 +19,9 @@ from onnx_hw.onnx.operators.facts import SCALE_EFFECTS, Effect, Means, Weights
 QDQ_VERSION = 21
 """First opset whose QuantizeLinear has 16 bits."""
 
+SOFTMAX_VERSION = 13
+"""First opset whose Softmax has one axis."""
+
 FLOAT = 1
 """Code of float32 in TensorProto.DataType."""
 
@@ -48,6 +51,13 @@ class _QOperatorRewriter:
         elif node.domain == MICROSOFT and node.op_type == "QLinearConcat":
             parts = [self._dequantized(node, k, 0) for k in range(2, len(node.inputs), 3)]
             self._operator(node, ("Concat", 13), parts, 0)
+        elif node.domain == MICROSOFT and node.op_type == "QLinearSoftmax":
+            version = SOFTMAX_VERSION if node.attributes["opset"] >= SOFTMAX_VERSION else 1
+            with_axis = replace(node, attributes={"axis": node.attributes.get("axis", -1)})
+            self._operator(with_axis, ("Softmax", version), [self._dequantized(node, 0, 0)], 3)
+        elif node.domain == MICROSOFT and node.op_type == "QLinearWhere":
+            parts = [node.inputs[0], *(self._dequantized(node, k, 0) for k in (1, 4))]
+            self._operator(node, ("Where", 16), parts, 7)
         elif facts.means is not None and facts.rounded is not None:
             self._between_integers(node, facts.means, facts.rounded)
         elif facts.effect is Effect.BOUNDS and (maker := self._quantizer_before(node)) is not None:

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import onnx
 import onnx_hw
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.softmax import Softmax
-from support.onnx_oracle import assert_agrees, assert_circuit_agrees
+from support.onnx_oracle import assert_agrees, assert_circuit_agrees, by_onnxruntime
 from support.qdq_models import Sketch
 
 
@@ -64,16 +66,56 @@ def test_stays_on_the_host_behind_the_last_product(tmp_path: Path) -> None:
     assert not any(isinstance(node.operator, Softmax) for node in network.nodes) and network.tail is not None
 
 
-def test_too_many_integers_are_refused(tmp_path: Path) -> None:
+def test_data_of_16_bits_is_rounded_to_a_table(tmp_path: Path) -> None:
+    """Of 65,536 integers 12 bits count: less than a hundredth of any share is lost, and the circuit does the same."""
     one = Sketch(21)
-    matrix = one.dequantized(np.arange(-8, 8, dtype=np.int8).reshape(4, 4), 0.1)
-    sums = one.node("MatMul", one.through_integers("x", 0.02, 0), matrix)
-    wide = one.through_integers(sums, 0.001, 0, np.int16)
+    random = np.random.default_rng(3)
+    first, second = (random.integers(-127, 128, (6, 6), dtype=np.int8) for _ in range(2))
+    sums = one.node("MatMul", one.through_integers("x", 0.02, 3), one.dequantized(first, 0.01))
+    wide = one.through_integers(sums, 0.0003, 100, np.int16)
     shares = one.through_integers(one.node("Softmax", wide), 1 / 256, -128)
+    output = one.through_integers(one.node("MatMul", shares, one.dequantized(second, 0.01)), 0.01, 0)
+    path = one.write(tmp_path / "model.onnx", (1, 4, 6), output, 3)
+    network = flow.quantize(flow.read(path))
+    frames = {"x": random.normal(0, 1.2, (40, 1, 4, 6)).astype(np.float32)}
+    (wanted,), (found,) = by_onnxruntime(path, frames).values(), golden.run(network, frames).values()
+    assert 10 * np.log10((wanted**2).sum() / ((wanted - found) ** 2).sum()) > 38
+    assert max(network.approximate.values()) < 3
+    assert_circuit_agrees(network)
+
+
+def test_too_many_sums_are_refused(tmp_path: Path) -> None:
+    one = Sketch()
+    matrix = one.dequantized(np.arange(-80, 80, 10).astype(np.int8).reshape(4, 4), 0.1)
+    sums = one.node("MatMul", one.through_integers("x", 0.02, 0), matrix)
+    shares = one.through_integers(one.node("Softmax", sums), 1 / 256, -128)
     output = one.through_integers(one.node("MatMul", shares, matrix), 0.01, 0)
     path = one.write(tmp_path / "model.onnx", (1, 4), output, 2)
     with pytest.raises(UserError, match="the data of Softmax must be quantized to at most 12 bits"):
         flow.quantize(flow.read(path))
+
+
+def test_softmax_of_integers_in_onnxruntimes_form(tmp_path: Path) -> None:
+    """QLinearSoftmax between QLinearMatMuls is a Softmax between DequantizeLinear and QuantizeLinear."""
+    one = Sketch()
+    random = np.random.default_rng(3)
+    matrices = [one.constant(random.integers(-127, 128, (6, 6), dtype=np.int8)) for _ in range(2)]
+    grids = [(0.02, 3), (0.05, 5), (1 / 256, -128), (0.005, 0), (0.01, 0)]
+    x, logits, shares, result, weights = (
+        (one.constant(np.float32(scale)), one.constant(np.int8(zero))) for scale, zero in grids
+    )
+    data = one.node("QuantizeLinear", "x", *x)
+    data = one.node("QLinearMatMul", data, *x, matrices[0], *weights, *logits)
+    softmax = {"domain": "com.microsoft", "axis": -1, "opset": 17}
+    data = one.node("QLinearSoftmax", data, *logits, *shares, **softmax)
+    output = one.node(
+        "DequantizeLinear", one.node("QLinearMatMul", data, *shares, matrices[1], *weights, *result), *result
+    )
+    model = one.model((1, 5, 6), TensorProto.FLOAT, output, 3, TensorProto.FLOAT)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(model, tmp_path / "model.onnx")
+    network = assert_agrees(tmp_path / "model.onnx", 0.005, rarely=0.05)
+    assert sum(isinstance(node.operator, Softmax) for node in network.nodes) == 1
 
 
 def test_a_float_model_keeps_its_accuracy() -> None:
