@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from math import prod
 
 import numpy as np
 
@@ -202,7 +203,7 @@ def fine_table(builder: NetworkBuilder, node: Node, value: StreamValue) -> tuple
     if numbers.size > LARGEST_TABLE:
         return None
     if not np.isfinite(numbers).all():
-        raise Obstacle("not-a-number", f"`{node.inputs[0]}` must be finite for every integer", needs=node.inputs[0])
+        numbers = _with_saturating_numbers(builder, node, numbers, value.where.size)
     _, exponent = np.frexp(np.abs(numbers).max())
     exponent = max(
         min(int(exponent) - (FINE_TABLE_BITS - 1), _coarsest_exponent(builder, node)),
@@ -214,23 +215,64 @@ def fine_table(builder: NetworkBuilder, node: Node, value: StreamValue) -> tuple
     return builder.add(f"{node.label}/table", lookup, [value.tensor], node), Fraction(2) ** exponent
 
 
+def _with_saturating_numbers(builder: NetworkBuilder, node: Node, numbers: np.ndarray, size: int) -> np.ndarray:
+    """Return the numbers that a reduction sums up, with a finite one in place of −∞ or ∞, such as of the Log of 0.
+
+    It is so far from 0 that the quantizer of the result saturates for each sum with it, as for the infinite one.
+
+    Args:
+        size: number of elements that are summed up to all results together.
+
+    Raises:
+        Obstacle: some number is NaN, both −∞ and ∞ occur, or not only quantizers read the result.
+    """
+    obstacle = Obstacle("not-a-number", f"`{node.inputs[0]}` must be finite for every integer", needs=node.inputs[0])
+    infinite, finite = (numbers[chosen] for chosen in (np.isinf(numbers), np.isfinite(numbers)))
+    quantizers, others = _quantizers_behind(builder, node, frozenset((Effect.KEEPS,)))
+    reduces = facts_of(node).effect is Effect.SUMS and node.op_type.startswith("Reduce")
+    if np.isnan(numbers).any() or len(set(infinite)) > 1 or others or not quantizers or not reduces:
+        raise obstacle
+    constants, reach = builder.graph.constants, 0.0
+    for reader in quantizers:
+        if not constants.keys() >= set(reader.inputs[1:]):
+            raise obstacle
+        bits = max((8 * constants[name].itemsize for name in reader.inputs[2:]), default=8)
+        reach = max(reach, float(np.abs(constants[reader.inputs[1]]).max()) * (2 << bits))
+    result = builder.graph.values[node.outputs[0]].shape or ()
+    count = size // prod(length for length in result if isinstance(length, int))
+    sign = 1.0 if infinite[0] > 0 else -1.0
+    against = max(0.0, float((-sign * finite).max(initial=0.0)))
+    far = reach * (1 if node.op_type == "ReduceSum" else count) + (count - 1) * against
+    return np.where(np.isinf(numbers), sign * far, numbers)
+
+
+def _quantizers_behind(builder: NetworkBuilder, node: Node, passed: frozenset[Effect]) -> tuple[list[Node], list[Node]]:
+    """Return the quantizers of a node's result, behind operators with some effects, and its other readers."""
+    names, quantizers, others = set(node.outputs), list[Node](), list[Node]()
+    for reader in builder.graph.nodes:
+        if names.isdisjoint(reader.inputs):
+            continue
+        effect = facts_of(reader).effect
+        if effect in passed:
+            names.update(reader.outputs)
+        elif effect is Effect.QUANTIZES and reader.inputs[0] in names:
+            quantizers.append(reader)
+        else:
+            others.append(reader)
+    return quantizers, others
+
+
 def _coarsest_exponent(builder: NetworkBuilder, node: Node) -> int:
     """Return the exponent of the greatest power of two that is fine enough for every quantizer of a node's result.
 
     The result may be moved or bounded before it is quantized.
     """
-    names, exponent = set(node.outputs), MAX_STEP_EXPONENT
-    for reader in builder.graph.nodes:
-        if names.isdisjoint(reader.inputs):
-            continue
-        effect = facts_of(reader).effect
-        if effect in UNCHANGED:
-            names.update(reader.outputs)
-        elif effect is Effect.QUANTIZES and reader.inputs[0] in names:
-            scale = builder.graph.constants.get(reader.inputs[1])
-            step = float(abs(scale.reshape(-1)[0])) if scale is not None and scale.size == 1 else 0.0
-            if 0 < step < np.inf:
-                exponent = min(exponent, int(np.frexp(step)[1]) - 1 - TABLE_STEP_EXPONENT)
+    exponent = MAX_STEP_EXPONENT
+    for reader in _quantizers_behind(builder, node, UNCHANGED)[0]:
+        scale = builder.graph.constants.get(reader.inputs[1])
+        step = float(abs(scale.reshape(-1)[0])) if scale is not None and scale.size == 1 else 0.0
+        if 0 < step < np.inf:
+            exponent = min(exponent, int(np.frexp(step)[1]) - 1 - TABLE_STEP_EXPONENT)
     return exponent
 
 

@@ -238,6 +238,24 @@ def test_a_leak_behind_a_wide_sum(tmp_path: Path, kind: str) -> None:
     assert_agrees(path, 0.31, rarely=0.01)
 
 
+@pytest.mark.parametrize("reduction", ["ReduceMean", "ReduceSum"])
+def test_the_logarithm_of_0_saturates_a_sum(tmp_path: Path, reduction: str) -> None:
+    """onnxruntime sums up −∞, too, and its quantizer saturates."""
+    sketch = Sketch(13)
+    first, second = (np.random.default_rng(k).integers(-99, 99, (6, 6), dtype=np.int8) for k in (1, 2))
+    x = sketch.through_integers("x", 0.02, 3)
+    energy = sketch.through_integers(sketch.node("MatMul", x, sketch.dequantized(first, 0.02)), 0.05, -128)
+    axes = {"axes": [1]} if reduction == "ReduceMean" else {}
+    more = [] if axes else [sketch.constant(np.array([1]))]
+    total = sketch.node(reduction, sketch.node("Log", energy), *more, **axes)
+    total = sketch.through_integers(total, 0.02, 3)
+    output = sketch.through_integers(sketch.node("MatMul", total, sketch.dequantized(second, 0.01)), 0.05, 0)
+    network = assert_agrees(sketch.write(tmp_path / "m.onnx", (1, 3, 6), output, 3), 0.05, frames=20)
+    (log,) = (node.operator for node in network.nodes if isinstance(node.operator, Lookup))
+    numbers = log.values[0]
+    assert numbers[0] < 3 * numbers[1:].min() and np.isfinite(numbers).all()
+
+
 def test_numbers_of_a_spline_before_the_first_product(tmp_path: Path) -> None:
     """The data of an input's quantizer is broadcast to a larger constant, as in the layer of a KAN."""
     sketch = Sketch()
