@@ -258,7 +258,7 @@ class _Choice:
         if not data:
             return
         (result, *_) = node.outputs
-        if self._keeps_integers(node):
+        if self._keeps_integers(node) or _effect(node) is Effect.DEQUANTIZES:
             self.integers.update(node.outputs)
         elif self._sums(node):
             if self.from_host.issuperset(data[:1]) and not self.integers.issuperset(data[:1]):
@@ -284,7 +284,7 @@ class _Choice:
         elif root := self._root(node, data):
             self.root_of[result] = root
             needed = result in self.before_products or (self.without_products and result in self.outputs)
-            if needed and not self._goes_on(result, root):
+            if needed and not self._goes_on(result, root) and not self._is_quantized(result):
                 self._add(result)
         elif self._makes_integers(node, data):
             self.integers.update(node.outputs)
@@ -325,6 +325,11 @@ class _Choice:
             )
             for reader in readers
         )
+
+    def _is_quantized(self, name: str) -> bool:
+        """Say whether the model itself quantizes a value, and nothing else reads it."""
+        following = self.readers.get(name, [])
+        return bool(following) and all(_effect(node) is Effect.QUANTIZES for node in following)
 
     def _end_of_chain(self, name: str, absorbed: frozenset[Effect]) -> None:
         """Choose a value, or one that is made of it by nodes that are absorbed."""

@@ -46,6 +46,18 @@ def decibels(path: Path, network: Network, frames: dict[str, np.ndarray]) -> flo
     return float(10 * np.log10((wanted**2).sum() / ((wanted - found) ** 2).sum()))
 
 
+def test_a_function_between_a_quantizer_and_a_float_layer_gets_integers(tmp_path: Path) -> None:
+    """The model quantizes the argument of a Sqrt, as of a spectrum, and nothing behind it."""
+    sketch, steps = Layers(), 8
+    x = sketch.through_integers("x", 0.02, 3)
+    weights = sketch.dequantized(sketch.generator.integers(-100, 100, (3, 2, 3)).astype(np.int8), 0.01, np.int8(0))
+    data = sketch.node("Sqrt", sketch.through_integers(sketch.node("Conv", x, weights, pads=[2, 0]), 0.03, -128))
+    y = sketch.layer("GRU", sketch.node("Transpose", data, perm=[2, 0, 1]), 3, 4)
+    path = write(sketch, tmp_path / "m.onnx", {"x": [1, 2, steps]}, y)
+    frames = {"x": sketch.generator.normal(0, 0.7, (8, 1, 2, steps)).astype(np.float32)}
+    assert decibels(path, flow.quantize(flow.read(path), frames), frames) > 30
+
+
 @pytest.mark.parametrize("op_type", GATES)
 def test_a_float_layer_behind_quantized_ones_gets_integers(op_type: str, tmp_path: Path) -> None:
     """As in a float model; the integers that the model brings stay."""
