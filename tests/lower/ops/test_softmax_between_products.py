@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from onnx_hw import flow
 from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
+from onnx_hw.ops.divide import Divide
 from onnx_hw.ops.softmax import Softmax
 from support.onnx_oracle import assert_agrees, assert_circuit_agrees, by_onnxruntime
 from support.qdq_models import Sketch
@@ -133,3 +134,21 @@ def test_a_float_model_keeps_its_accuracy() -> None:
     wanted = powers / powers.sum(axis=-1, keepdims=True) @ matrices[1]
     error = dict(quantized(frames[40:]))[output].reshape(wanted.shape) - wanted
     assert 10 * np.log10((wanted**2).sum() / (error**2).sum()) >= 30
+
+
+@pytest.mark.parametrize("from_greatest", [True, False])
+def test_a_softmax_that_is_spelled_out_is_one_core(tmp_path: Path, from_greatest: bool) -> None:
+    """TensorFlow's graphs divide exponentials by their sum."""
+    one = Sketch(13)
+    random = np.random.default_rng(3)
+    first, second = (random.integers(-127, 128, (6, 6), dtype=np.int8) for _ in range(2))
+    sums = one.node("MatMul", one.through_integers("x", 0.02, 3), one.dequantized(first, 0.01))
+    data = one.through_integers(sums, 0.05, 5)
+    data = one.node("Sub", data, one.node("ReduceMax", data, axes=[-1])) if from_greatest else data
+    exponentials = one.node("Exp", data)
+    shares = one.node("Div", exponentials, one.node("ReduceSum", exponentials, one.constant(np.array([-1]))))
+    shares = one.through_integers(shares, 1 / 256, -128)
+    output = one.through_integers(one.node("MatMul", shares, one.dequantized(second, 0.01)), 0.005, 0)
+    network = assert_agrees(one.write(tmp_path / "model.onnx", (1, 5, 6), output, 3), 0.005, rarely=0.01)
+    assert [type(node.operator).__name__ for node in network.nodes].count("Softmax") == 1
+    assert not any(isinstance(node.operator, Divide) for node in network.nodes)

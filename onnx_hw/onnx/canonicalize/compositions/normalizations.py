@@ -14,6 +14,9 @@ from onnx_hw.onnx.operators.registry import facts_of
 LAYER_NORMALIZATION, RMS_NORMALIZATION, LP_NORMALIZATION = 17, 23, 22
 """Opsets of the operators."""
 
+SOFTMAX = 13
+"""First opset whose Softmax has one axis."""
+
 MAX_LEAST_NORM = 1e-5
 """Greatest bound below a norm that only keeps it from being 0."""
 
@@ -42,6 +45,23 @@ def divided_by_spread(composer: Composer, node: Node) -> str:
     """Compose x / √(mean of squares + epsilon), x less its mean or not, x / √(sum of squares), and x / Σ |x|."""
     composer.require(composer.is_float(node.outputs[0]))
     return _normalized(composer, node.inputs[0], _root(composer, node.inputs[1]))
+
+
+@composed("Div", meaning="")
+def share_of_exponentials(composer: Composer, node: Node) -> str:
+    """Compose exp(x − max x) / Σ exp(x − max x) as a Softmax; the greatest number may be subtracted or not."""
+    exponentials, total = composer.producer(node.inputs[0]), _maker(composer, node.inputs[1])
+    composer.require(exponentials is not None and exponentials.op_type == "Exp")
+    composer.require(total is not None and total.op_type == "ReduceSum" and total.inputs[0] == node.inputs[0])
+    assert exponentials is not None and total is not None
+    axes = _axes(composer, total)
+    composer.require(len(axes) == 1)
+    data = exponentials.inputs[0]
+    less = composer.producer(data)
+    greatest = _maker(composer, less.inputs[1]) if less is not None and less.op_type == "Sub" else None
+    if less is not None and greatest is not None and greatest.op_type == "ReduceMax":
+        data = less.inputs[0] if greatest.inputs[0] == less.inputs[0] and _axes(composer, greatest) == axes else data
+    return composer.add("Softmax", data, version=SOFTMAX, axis=axes[0])
 
 
 @composed("Mul", meaning="")
