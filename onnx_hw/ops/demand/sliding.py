@@ -31,6 +31,10 @@ MAX_MERGED_WORDS = 64
 """Words of a table that is made of gates, some of which other tables have, too."""
 
 
+MAX_TABLE_WORDS = 1024
+"""Words of the largest table of places that is stored as a whole, and not as that of the first channels alone."""
+
+
 @dataclass(frozen=True)
 class Fetch:
     """Elements that a reader fetches under its windows.
@@ -94,6 +98,11 @@ def sliding_demand(fetch: Fetch, wide: Sliding, image: Order) -> Demand:
     for axis in (0, 1):
         demand += decoded(masks[axis], counted(wide.output[axis])) + delayed(changing(masks[axis]), 2)
     tables = _tables(fetch, wide, per_pixel)
+    by_step = _tables_of_steps(fetch, tables)
+    if by_step is not None:
+        tables, shift = by_step
+        channels = counted(fetch.inner[0]) + shift.bit_length() - 1
+        demand += max(1, shift.bit_count()) * Demand.of(Adder(address)) + delayed(channels, 1)
     in_gates = any(len(table.words) <= MAX_GATE_TABLE_WORDS for table in tables)
     demand += delayed(sum(map(counted, fetch.inner)), 1 + in_gates)
     padded = sum(changing(mask) > 0 for mask in masks)
@@ -114,15 +123,21 @@ class GroupTable:
     Attributes:
         words: everything side by side.
         filled: whether the group has an element.
-        place, row, column, slices: the parts.
+        used, place, row, column, slices: by operation of a window: whether it fetches an element, and the parts.
     """
 
     words: np.ndarray
     filled: np.ndarray
+    used: np.ndarray
     place: np.ndarray
     row: np.ndarray
     column: np.ndarray
     slices: np.ndarray
+
+    def first(self, words: int, operations: int) -> GroupTable:
+        """Return the table of the first operations of a window."""
+        parts = (self.used, self.place, self.row, self.column, self.slices)
+        return GroupTable(self.words[:words], self.filled[:words], *(part[:operations] for part in parts))
 
 
 def _groups(fetch: Fetch, tables: list[GroupTable], padded: int) -> Demand:
@@ -249,6 +264,30 @@ def _masks(fetch: Fetch, axis: int) -> list[int]:
     return masks
 
 
+def _tables_of_steps(fetch: Fetch, tables: list[GroupTable]) -> tuple[list[GroupTable], int] | None:
+    """Return the tables of the first channels, and by how many places those of the next ones lie behind; None where one
+    table of all is stored.
+    """
+    if not fetch.taps or len(tables[0].words) <= MAX_TABLE_WORDS:
+        return None
+    chunks, steps = fetch.inner
+    present = np.logical_or.accumulate([table.used for table in reversed(tables)])[::-1].reshape(-1, chunks, steps)
+    places = np.array([table.place for table in tables]).reshape(-1, chunks, steps)
+    others = np.array([(table.row, table.column, table.slices) for table in tables]).reshape(-1, 3, chunks, steps)
+    both = present[:, 0, 0] & present[:, 1, 0]
+    if not both.any():
+        return None
+    lane = int(np.flatnonzero(both)[0])
+    shift = int(places[lane, 1, 0] - places[lane, 0, 0]) % fetch.ring
+    behind = (places[:, 1:] - places[:, :-1] - shift) % fetch.ring != 0
+    if (present[:, 1:] & (behind | ~present[:, :-1])).any():
+        return None
+    if (present[:, None, 1:] & (others[:, :, 1:] != others[:, :, :-1])).any():
+        return None
+    size = 1 << counted(max(2, steps))
+    return [table.first(size, steps) for table in tables], shift
+
+
 def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[GroupTable]:
     one, group, channels = fetch.sliding, fetch.group, fetch.sliding.shape[2]
     (down, _), kernel = wide.dilations, one.kernel
@@ -282,5 +321,5 @@ def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[GroupTable]:
         fields = address << 24 | slices << 12 | (row << 6 | column if any(one.pads) else 0)
         words, filled = np.zeros(numbers[-1] + 1, dtype=np.int64), np.zeros(numbers[-1] + 1, dtype=bool)
         words[numbers], filled[numbers] = fields, used
-        tables.append(GroupTable(words, filled, address, row, column, slices))
+        tables.append(GroupTable(words, filled, used, address, row, column, slices))
     return tables

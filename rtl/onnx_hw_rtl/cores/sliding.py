@@ -8,16 +8,21 @@ freely. Rows that no later window touches are given back after the last window o
 Elements are fetched in *groups* of ``gcd(in_lanes, out_lanes, channels)`` lanes, because a group never straddles a
 stored beat; each group has its own copy of the ring, its own address and its own choice of a slice. So any cut of the
 window into lanes is legal, and an aligned cut needs one copy and no multiplexer.
+
+Where an element lies in its window, a table says for each beat of the window. With many channels and few lanes that
+table would be larger than the ring. But a beat of the next channels mostly lies a fixed number of places behind: then
+the table is that of the first channels, and what the others are behind is added to the place of the window.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import product
 from math import gcd
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, ResetSignal, Shape, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value
 from amaranth.lib import memory
 from amaranth.utils import bits_for
 
@@ -29,6 +34,12 @@ from onnx_hw_rtl.streams.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.streams.outbox import Outbox
 from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
 from onnx_hw_rtl.streams.stream import bits_of, groups_of
+
+Fields = tuple[int, int, int, int]
+"""Place of a group: (offset in the ring, row of the kernel, column in reach, slice of a beat)."""
+
+MAX_TABLE_WORDS = 1024
+"""Words of the largest table of places that is stored as a whole: those of a block RAM of an ECP5."""
 
 
 class SlidingBuffer:
@@ -169,13 +180,15 @@ class SlidingBuffer:
         """
         m, reader, kernel = self.m, self.reader, self.reach.kernel
         writes = self._write(source)
-        corner = delayed(m, self._corner(), 2, "corner")
+        shift = self._shift_of_chunks()
+        corner = delayed(m, self._corner(), 2, "corner") if shift is None else self._shifted_corner(shift)
         rows = delayed(m, reader.decode(self._inside(0), kernel[0], "rows_inside"), 2, "rows_inside")
         columns = delayed(m, reader.decode(self._inside(1), kernel[1], "columns_inside"), 2, "columns_inside")
-        index = self._index()
+        tables = self._tables_of_places if shift is None else self._tables_of_steps()
+        index = self._index(self.inner if shift is None else self._steps)
         lanes: list[Value] = []
         for first_lane in range(0, self.out_lanes, self.group):
-            offset, row, column, chosen = self._group_table(first_lane, index)
+            offset, row, column, chosen = self._group_table(first_lane, tables[first_lane], index)
             inside = Signal(name=f"inside{first_lane}", reset_less=True)
             m.d.sync += inside.eq(rows.bit_select(row, 1) & columns.bit_select(column, 1))
             word = self._word(first_lane, writes, (corner + offset)[: bits_for(self.ring - 1)])
@@ -239,13 +252,28 @@ class SlidingBuffer:
             m.d.sync += corner.eq(corner + move)
         return corner
 
-    def _index(self) -> Value:
+    def _shifted_corner(self, shift: int) -> Value:
+        """Return the address of the window's first pixel and of the first of its beat's channels, in stage 2."""
+        m, (chunk, *_) = self.m, self.inner
+        channels = Signal(range(self.ring), name="channels", reset_less=True)
+        at = Signal(range(self.ring), name="corner_of_channels", reset_less=True)
+        number = self._place_in(chunk)
+        m.d.sync += channels.eq(sum((number << k for k in range(shift.bit_length()) if shift >> k & 1), Const(0)))
+        m.d.sync += at.eq(delayed(m, self._corner(), 1, "corner") + channels)
+        return at
+
+    def _place_in(self, loop: str) -> Signal:
+        return self.reader.decode(lambda turn: turn[loop], range(max(2, self.inner[loop])), loop)
+
+    @property
+    def _steps(self) -> dict[str, int]:
+        """The innermost loop over the beats of a window."""
+        (name, count) = list(self.inner.items())[-1]
+        return {name: count}
+
+    def _index(self, loops: Mapping[str, int]) -> Value:
         """Return the number of the window's beat in stage 0: loops side by side, the innermost in the lowest bits."""
-
-        def place(name: str) -> Signal:
-            return self.reader.decode(lambda turn: turn[name], range(max(2, self.inner[name])), name)
-
-        return Cat(place(name) for name in reversed(self.inner))
+        return Cat(self._place_in(name) for name in reversed(list(loops)))
 
     def _fetch_group(self, first_lane: int, word: Value, inside: Value, chosen: Value) -> list[Value]:
         """Return the lanes of one group: the slice of a word, or padding."""
@@ -269,7 +297,9 @@ class SlidingBuffer:
         ]
         return lambda turn: pick(turn[("row", "column")[axis]], masks)
 
-    def _group_table(self, first_lane: int, index: Value) -> tuple[Value, Value, Value, Value]:
+    def _group_table(
+        self, first_lane: int, places: Sequence[Fields | None], index: Value
+    ) -> tuple[Value, Value, Value, Value]:
         """Return (offset in the ring, kernel row, column in reach, slice) of a group, by beat, in stage 2."""
         kernel = self.reach.kernel
         widths = [
@@ -278,19 +308,8 @@ class SlidingBuffer:
             bits_for(kernel[1] - 1),
             bits_for(max(1, self.in_lanes // self.group - 1)),
         ]
-        # the index is the inner loops side by side, so the table has holes where the count of a loop is not a power of
-        # two
-        sizes = [1 << bits_for(max(1, count - 1)) for count in self.inner.values()]
-        words, used = [], 1
-        for number, place in enumerate(product(*map(range, sizes))):
-            turn = dict(zip(self.inner, place, strict=True))
-            reached = all(turn[name] < count for name, count in self.inner.items())
-            places = self.places(turn) if reached else []
-            words.append(0)
-            if first_lane < len(places):
-                words[number] = _word_of(self._group_fields(*places[first_lane]), widths)
-                used = number + 1
-        self.m.submodules[f"table{first_lane}"] = table = Table(sum(widths), words[:used])
+        words = [_word_of(fields, widths) if fields else 0 for fields in places[: _used_words(places)]]
+        self.m.submodules[f"table{first_lane}"] = table = Table(sum(widths), words)
         self.m.d.comb += table.index.eq(index)
         parts, at = [], 0
         for width in widths:
@@ -298,10 +317,62 @@ class SlidingBuffer:
             at += width
         return parts[0], parts[1], parts[2], parts[3]
 
-    def _group_fields(self, row: int, column: int, channel: int, reached: int) -> tuple[int, int, int, int]:
+    @cached_property
+    def _tables_of_places(self) -> dict[int, list[Fields | None]]:
+        """Places of each group of a beat, by its first lane and by the beat's number in the window; None where nothing
+        is fetched. The number is that of the inner loops side by side, so the table has holes where the count of a loop
+        is not a power of two.
+        """
+        sizes = [1 << bits_for(max(1, count - 1)) for count in self.inner.values()]
+        tables: dict[int, list[Fields | None]] = {first: [] for first in range(0, self.out_lanes, self.group)}
+        for place in product(*map(range, sizes)):
+            turn = dict(zip(self.inner, place, strict=True))
+            reached = all(turn[name] < count for name, count in self.inner.items())
+            places = self.places(turn) if reached else []
+            for first, table in tables.items():
+                table.append(self._group_fields(*places[first]) if first < len(places) else None)
+        return tables
+
+    def _shift_of_chunks(self) -> int | None:
+        """Return by how many places of the ring a beat of the next channels lies behind; None where the table of all
+        is small, or they lie otherwise.
+        """
+        tables, size = self._tables_of_places.values(), self._step_words
+        if len(self.inner) != 2 or max(map(_used_words, tables)) <= MAX_TABLE_WORDS:
+            return None
+        for first, second in ((table[0], table[size]) for table in tables):
+            if first and second:
+                shift = (second[0] - first[0]) % self.ring
+                return shift if all(self._follows(table, shift) for table in tables) else None
+        return None
+
+    def _follows(self, table: Sequence[Fields | None], shift: int) -> bool:
+        """Return whether each group of each chunk lies as far behind the one of the chunk before it."""
+        pairs = zip(table, table[self._step_words :], strict=False)
+        return all(
+            after is None or (before is not None and after == ((before[0] + shift) % self.ring, *before[1:]))
+            for before, after in pairs
+        )
+
+    def _tables_of_steps(self) -> dict[int, list[Fields | None]]:
+        """Return where each group of a beat of the first channels lies."""
+        return {first: table[: self._step_words] for first, table in self._tables_of_places.items()}
+
+    @property
+    def _step_words(self) -> int:
+        """The words of a table for the beats of a window that take the same channels."""
+        (count,) = self._steps.values()
+        return 1 << bits_for(max(1, count - 1))
+
+    def _group_fields(self, row: int, column: int, channel: int, reached: int) -> Fields:
         (down, right), width = self.geometry.dilations, self.geometry.shape[1]
         offset = (row * down * width + column * right) * self.per_pixel + channel // self.in_lanes
         return offset % self.ring, row, reached, channel % self.in_lanes // self.group
+
+
+def _used_words(places: Sequence[Fields | None]) -> int:
+    """Return the words of a table up to the last one that is used; one if none is."""
+    return max(number + 1 if fields else 1 for number, fields in enumerate(places))
 
 
 def _word_of(fields: Sequence[int], widths: Sequence[int]) -> int:
