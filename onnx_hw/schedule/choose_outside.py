@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,8 +11,6 @@ from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.outside.outside_options import (
-    ON_CHIP,
-    PlaceOfWeights,
     fewest_blocks,
     least_traffic,
     nodes_with_tiles,
@@ -21,8 +18,17 @@ from onnx_hw.schedule.outside.outside_options import (
     places_of_weights,
     saves_memory,
 )
-from onnx_hw.schedule.schedule_for_board import far_too_large, refuse_what_does_not_fit
+from onnx_hw.schedule.schedule_for_board import (
+    blocks_left,
+    far_too_large,
+    refuse_what_does_not_fit,
+    slowest_fits,
+    unbounded,
+)
 from onnx_hw_boards.board import Board
+
+EIGHTHS_TRIED = (7, 4, 2, 0)
+"""Eighths of the block RAMs that are left which the layers may get, in the order in which they are tried."""
 
 
 def all_outside(network: Network) -> dict[str, int]:
@@ -47,29 +53,39 @@ def put_outside(network: Network, tiles: Mapping[str, int]) -> Network:
 
 
 def put_outside_what_does_not_fit(board: Board, network: Network, request: ScheduleRequest) -> Network:
-    """Return the network with those nodes outside that bring the least traffic with which it fits on a board; the same
+    """Return the network with those nodes outside that bring little traffic and with which it fits on a board; the same
     if it fits as it is, or if it fits in no way.
 
-    A choice with fewer block RAMs is taken to fit where another one does: so few of them need to be tried.
+    Where the layers take as few block RAMs as they can, some are left. A part of these is given back to the layers, for
+    the least traffic; the others are for FIFOs. So few foldings are searched: one to know what is left, and one for
+    each part that is tried, the largest first.
     """
     if fits(board, network, request):
         return network
-    choices = _choices(places_of_weights(network, Cost.of(board.family)))
-    tried = [put_outside(network, tiles) for tiles in choices]
-    first = bisect_left(tried, True, key=lambda one: fits(board, one, request))
-    return tried[first] if first < len(tried) else network
+    options = places_of_weights(network, Cost.of(board.family))
+    least = fewest_blocks(options)
 
-
-def _choices(options: Mapping[str, list[PlaceOfWeights]]) -> list[dict[str, int]]:
-    """Return the tiles of the best choices, with ever fewer block RAMs, hence ever more traffic."""
-    room = sum(next(place.blocks for place in places if place.tile == ON_CHIP) for places in options.values())
-    choices: list[dict[str, int]] = []
-    while room > fewest_blocks(options):
-        choice = least_traffic(options, room - 1)
+    def within(spare: int) -> Network:
+        choice = least_traffic(options, least + spare)
         assert choice is not None
-        choices.append(outside_of(choice))
-        room = sum(place.blocks for place in choice.values())
-    return choices
+        return put_outside(network, outside_of(choice))
+
+    smallest = within(0)
+    if far_too_large(board, smallest, request):
+        return network
+    left = blocks_left(board, smallest, request)
+    parts = dict.fromkeys(left * eighths // 8 for eighths in EIGHTHS_TRIED)
+    choices = (within(spare) for spare in parts)
+    return next((one for one in choices if fits_at_once(board, one, request)), network)
+
+
+def fits_at_once(board: Board, network: Network, request: ScheduleRequest) -> bool:
+    """Return whether a network has a design on a board, which need not be searched for long: the slowest one where
+    nothing bounds the time of a frame.
+    """
+    if network.loops or not unbounded(request):
+        return fits(board, network, request)
+    return slowest_fits(board, network, request)
 
 
 def fits(board: Board, network: Network, request: ScheduleRequest) -> bool:

@@ -25,7 +25,12 @@ from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.outside.size_tape_fifos import size_tape_fifos
-from onnx_hw.schedule.schedule_network import design_at_rate, has_slow_design, schedule_network
+from onnx_hw.schedule.outside.slowest_design import least_used, slowest_fits_at_once
+from onnx_hw.schedule.schedule_network import (
+    design_at_rate,
+    has_slow_design,
+    schedule_network,
+)
 from onnx_hw.schedule.search_folding import Search, far_too_little
 from onnx_hw.schedule.write_tape import write_tape
 from onnx_hw_boards.bare_chip import BareChip
@@ -172,9 +177,8 @@ def _on_chip(
 
 def refuse_what_does_not_fit(board: Board, network: Network, request: ScheduleRequest) -> None:
     """Raise the ``UserError`` of ``schedule_for_board``, if any; how fast a design would be is not worked out."""
-    if request.fps is None and request.latency_us is None and request.foldings is None and not request.depths:
-        target = DesignTarget(board, clock_of(board, request.clock_mhz))
-        room = full_budget(board, request.multipliers, shell_cells(network, board, target.clock_mhz))
+    if unbounded(request):
+        target, room = _whole_chip(board, network, request)
         if has_slow_design(network, room, target=target, search=Search(for_loops=False, least_fifos=False)):
             return
     if network.loops and request.fps is None:
@@ -182,6 +186,31 @@ def refuse_what_does_not_fit(board: Board, network: Network, request: ScheduleRe
             schedule_for_board(board, network, request, Search(for_loops=False, least_fifos=False))
             return
     schedule_for_board(board, network, request, Search(least_fifos=False))
+
+
+def unbounded(request: ScheduleRequest) -> bool:
+    """Return whether a design may be as slow as it likes."""
+    return request.fps is None and request.latency_us is None and request.foldings is None and not request.depths
+
+
+def slowest_fits(board: Board, network: Network, request: ScheduleRequest) -> bool:
+    """Return whether the cheapest design of the longest interval fits, looked at once; see ``slowest_fits_at_once``."""
+    target, room = _whole_chip(board, network, request)
+    return slowest_fits_at_once(network, room, target=target)
+
+
+def blocks_left(board: Board, network: Network, request: ScheduleRequest) -> int:
+    """Return the block RAMs of a board that the cores of the cheapest design leave; 0 where they take all or more."""
+    target, room = _whole_chip(board, network, request)
+    used = least_used(network, target=target)
+    assert room.bram is not None
+    return max(0, room.bram - used.bram) if used else 0
+
+
+def _whole_chip(board: Board, network: Network, request: ScheduleRequest) -> tuple[DesignTarget, Budget]:
+    """Return the target of a design, and all that it may use."""
+    target = DesignTarget(board, clock_of(board, request.clock_mhz))
+    return target, full_budget(board, request.multipliers, shell_cells(network, board, target.clock_mhz))
 
 
 def far_too_large(board: Board, network: Network, request: ScheduleRequest) -> bool:

@@ -99,7 +99,7 @@ def schedule_network(
     interval = None if fps is None else interval_of(fps, target.clock_mhz)
     if foldings is not None:
         refuse("folding", faults_of_foldings(network, foldings))
-        design = size_fifos(_unsized(network, foldings, target), depths)
+        design = size_fifos(unsized_design(network, foldings, target), depths)
         if fps is not None and interval is not None:
             if design.interval > interval:
                 raise folding_too_slow(design, fps, interval)
@@ -138,7 +138,7 @@ def schedule_network(
         if fps is not None and fold_for(network, longest_interval(network)) is not None:
             raise too_many_frames(network, fps, target.clock_mhz)
         raise _scheduled_before(network)
-    smallest = _unsized(network, cheapest, target)
+    smallest = unsized_design(network, cheapest, target)
     if not most.excess(smallest.resources()):
         smallest = size_fifos(smallest)
     raise nothing_fits(smallest, most, fps, elsewhere or {}, designs.fits)
@@ -320,7 +320,7 @@ class Designs:
             if chosen is not None and latency is not None:
                 chosen = fold_for_latency(self._network, chosen, room, target, cost, latency=latency)
             if chosen is not None:
-                unsized = _unsized(self._network, chosen, target)
+                unsized = unsized_design(self._network, chosen, target)
                 roomy = size_fifos_within(unsized, most) if quickly else None
                 design = roomy or size_fifos(unsized, room=most)
                 if latency is not None:
@@ -383,7 +383,7 @@ class Designs:
         cost, cycles = Cost.of(target.board.family), longest
         for trial in range(1, 2 + MAX_TIGHTER_ROOMS):
             chosen = self._search.cheapest(self._network, room, longest, cost)
-            unsized = chosen and _unsized(self._network, chosen, target)
+            unsized = chosen and unsized_design(self._network, chosen, target)
             if chosen is None or not unsized or unsized.interval <= first:
                 return None, cycles if trial > 1 else first, trial
             cycles = min(cycles, unsized.interval)
@@ -442,7 +442,7 @@ def _leaving_for_fifos(room: Budget, design: Design, most: Budget) -> Budget | N
     return room.leaving_for_fifos(design.resources(), design.with_fifos(), most)
 
 
-def _unsized(network: Network, foldings: Mapping[str, Folding], target: DesignTarget) -> Design:
+def unsized_design(network: Network, foldings: Mapping[str, Folding], target: DesignTarget) -> Design:
     """Return the design without FIFOs."""
     refuse("folding", faults_of_repetition(network, foldings))
     with_gearboxes, all_foldings = insert_gearboxes(network, foldings)
