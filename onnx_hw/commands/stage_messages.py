@@ -160,8 +160,11 @@ def _memory_fact(design: Design) -> str:
     if design.reader is None or memory is None:
         return ""
     rate, peak = design.frames_per_second, memory.peak_bytes_a_second(design.clock_mhz)
-    taken = design.tape_bytes * rate
-    return f"; memory: {design.tape_bytes / 1e3:,.1f} kB × {rate:,.1f}/s = {taken / 1e6:.2f} of {peak / 1e6:.2f} MB/s"
+    taken, layers = design.tape_bytes * rate, len(design.taped_ports())
+    return (
+        f"; memory: {layers} layer{'s' * (layers > 1)}, {design.tape_bytes / 1e3:,.1f} kB × {rate:,.1f}/s = "
+        f"{taken / 1e6:.2f} of {peak / 1e6:.2f} MB/s"
+    )
 
 
 def netlist_warning(error: NotSimulated) -> Warned:

@@ -198,6 +198,9 @@ class CoreSection:
     outputs: Annotated[tuple[str, ...], "tensors that it produces"] = ()
     origin: Annotated[tuple[str, ...], "the ONNX nodes that it implements"] = ()
     module: Annotated[str, "its module in the circuit"] = ""
+    memory_bytes: Annotated[
+        int, "bytes of its weights that come in a frame from outside the chip; 0 where they are on it"
+    ] = 0
 
 
 @dataclass(frozen=True)

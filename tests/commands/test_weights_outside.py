@@ -77,7 +77,7 @@ def test_the_interval_is_a_pass_of_the_flash(built: onnx_hw.Build) -> None:
 def test_the_schedule_says_what_the_memory_takes(built: onnx_hw.Build) -> None:
     design = read_design(built.folder).design
     said = schedule_fact(describe_plan(design, ScheduleRequest()), design, "", "")
-    assert said.endswith("; the memory sets the pace; memory: 0.7 kB × 19,531.2/s = 14.06 of 15.00 MB/s")
+    assert said.endswith("; the memory sets the pace; memory: 3 layers, 0.7 kB × 19,531.2/s = 14.06 of 15.00 MB/s")
 
 
 def test_no_core_is_marked_where_the_flash_sets_the_pace(built: onnx_hw.Build) -> None:
@@ -170,7 +170,7 @@ def test_every_firing_agrees_where_an_sdram_holds_the_weights(from_sdram: onnx_h
     assert design.tape is not None and design.sdram is not None and design.flash is None
     assert design.interval == simulation.interval_cycles == design.sdram.pass_cycles(design.tape.size)
     said = schedule_fact(describe_plan(design, ScheduleRequest()), design, "", "")
-    assert "the memory sets the pace; memory: 1.4 kB" in said and said.endswith("of 200.00 MB/s")
+    assert "the memory sets the pace; memory: 3 layers, 1.4 kB" in said and said.endswith("of 200.00 MB/s")
 
 
 def test_the_netlist_has_the_pins_of_the_sdram(from_sdram: onnx_hw.Build) -> None:

@@ -168,6 +168,7 @@ def _core(design: Design, node: NetworkNode, module: str) -> report.CoreSection:
         outputs=node.outputs,
         origin=node.origin,
         module=module,
+        memory_bytes=-(-operator.taped_bits // 8),
     )
 
 
