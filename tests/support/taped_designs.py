@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from random import Random
 
 import numpy as np
 from hypothesis import assume
@@ -119,3 +120,15 @@ def perceptron(
 def in_order(design: Design, runs: Sequence[tuple[int, int]]) -> Design:
     """Deal the words of a design in an order of one's own."""
     return with_tape(design, Tape(design.taped_ports(), tuple(runs)))
+
+
+def shuffled(design: Design, draw: Random) -> Design | None:
+    """Return the design with the groups of its tape in a random order, in which those of each core stay in theirs; None
+    where it has only one order.
+    """
+    assert design.tape is not None
+    order = [which for which, groups in design.tape.runs for _ in range(groups)]
+    if len(set(order)) < 2:
+        return None
+    draw.shuffle(order)
+    return in_order(design, [(which, 1) for which in order])
