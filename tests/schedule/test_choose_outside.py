@@ -15,6 +15,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.runtime.options import MemoryChoice
 from onnx_hw.runtime.schedule_request import ScheduleRequest, WeightPlace
+from onnx_hw.schedule import schedule_for_board as schedule_for_board_module
 from onnx_hw.schedule.choose_outside import all_outside, put_outside, put_outside_what_does_not_fit
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.schedule_for_board import most_frames_from_memory, schedule_for_board
@@ -56,6 +57,26 @@ def test_auto_puts_outside_what_brings_the_least_traffic() -> None:
     """The smaller one of two layers that are too large together."""
     network = network_of(1024, 320, 768, 16)
     assert outside(put_outside_what_does_not_fit(ULX3S, network, ScheduleRequest())) == ["product1"]
+
+
+def test_few_designs_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the network as it is, one to see what is left, and the one that is chosen, of 2^5 choices."""
+    calls = []
+
+    def counted(name: str) -> None:
+        function = getattr(schedule_for_board_module, name)
+
+        def called(*arguments: object, **named: object) -> object:
+            calls.append(name)
+            return function(*arguments, **named)
+
+        monkeypatch.setattr(schedule_for_board_module, name, called)
+
+    for name in ("has_slow_design", "least_used", "slowest_fits_at_once"):
+        counted(name)
+    network = network_of(512, 512, 512, 384, 512, 16)
+    assert outside(put_outside_what_does_not_fit(ULX3S, network, ScheduleRequest()))
+    assert calls.count("has_slow_design") <= 1 and calls[-2:] == ["least_used", "slowest_fits_at_once"]
 
 
 def test_a_design_is_no_wider_than_its_memory_is_fast() -> None:
