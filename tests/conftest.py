@@ -1,6 +1,7 @@
 """Settings of the whole test suite."""
 
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +22,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return slow is not None, -slow.kwargs.get("minutes", 0) if slow else 0
 
     items.sort(key=minutes)
+
+
+MAX_MEMORY_BYTES = 8_000_000_000
+
+
+@pytest.fixture(scope="session", autouse=True)
+def memory_is_bounded() -> None:
+    """A test that takes more fails by its name; else the system ends the process, and nobody knows which it was."""
+    if sys.platform == "linux":
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        if hard == resource.RLIM_INFINITY or hard > MAX_MEMORY_BYTES:
+            resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, hard))
 
 
 @pytest.fixture(scope="session", autouse=True)
