@@ -11,13 +11,14 @@ is the current operation's, so that firing enables nothing: what they hold when 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Signal, Value
 
 from onnx_hw_rtl.parts.fanout import BITS_PER_COPY, spread
 from onnx_hw_rtl.streams.core import Core
-from onnx_hw_rtl.streams.engine import Engine, Turn
+from onnx_hw_rtl.streams.engine import Engine, Turn, innermost_ends
 from onnx_hw_rtl.streams.stream import StreamShape, bits_of, groups_of
 
 PARTS_PER_COPY = 3
@@ -48,12 +49,14 @@ class WholeGearbox(Core):
     def elaborate(self, platform: object) -> Module:
         m = self.begin()
         outbox = self.outboxes["o"]
+        loops = {"group": self.groups, "part": self.turns}
+        ends = partial(innermost_ends, loops, self.last_turns)
         engine = Engine(
             m,
             "gearbox",
-            {"group": self.groups, "part": self.turns},
+            loops,
             pops=[(self.i, self._every if self.widens else self._begins)],
-            pushes=[(outbox, self._ends if self.widens else self._every)],
+            pushes=[(outbox, ends if self.widens else self._every)],
             last_turns=self.last_turns,
         )
         data = bits_of(outbox.data)
@@ -67,13 +70,6 @@ class WholeGearbox(Core):
 
     def _begins(self, turn: Turn) -> Any:
         return turn["part"] == 0
-
-    def _ends(self, turn: Turn) -> Any:
-        """Return whether a part is the last one of its wide beat."""
-        at_end = turn["part"] == self.turns - 1
-        if self.last_turns is None:
-            return at_end
-        return at_end | ((turn["group"] == self.groups - 1) & (turn["part"] == self.last_turns - 1))
 
     def _gathered(self, m: Module, engine: Engine) -> Value:
         """Return the parts of a wide beat in stage 1, each behind the register that it was gathered in."""

@@ -32,6 +32,22 @@ Turn = Mapping[str, Any]
 """Index of every loop at one operation: integers at elaboration, signals in the circuit."""
 
 
+def innermost_ends(loops: Mapping[str, int], last_turns: int | None, turn: Turn) -> Any:
+    """Return whether the innermost of the loops is in its last turn.
+
+    Args:
+        loops: count of every loop, outermost first.
+        last_turns: count of the innermost loop in the last turn of the one around it; None if it is always the same.
+    """
+    *_, innermost = loops
+    at_end = turn[innermost] == loops[innermost] - 1
+    if last_turns is None:
+        return at_end
+    around = list(loops)[-2]
+    is_short = turn[around] == loops[around] - 1
+    return at_end | (is_short & (turn[innermost] == last_turns - 1))
+
+
 class Engine:
     """Engine inside the module ``m``.
 
@@ -179,13 +195,7 @@ class Engine:
 
     def ends(self, turn: Turn) -> Any:
         """Return whether the innermost loop is in its last turn."""
-        *_, innermost = self.loops
-        at_end = turn[innermost] == self.loops[innermost] - 1
-        if self._last_turns is None:
-            return at_end
-        around = list(self.loops)[-2]
-        is_short = turn[around] == self.loops[around] - 1
-        return at_end | (is_short & (turn[innermost] == self._last_turns - 1))
+        return innermost_ends(self.loops, self._last_turns, turn)
 
     def is_last(self, *names: str) -> Callable[[Turn], Any]:
         """Return the condition that each named loop is in its last turn."""
