@@ -15,6 +15,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.flash_parts import FlashFault, FlashPart
 from onnx_hw_link.flash_tape import READ_COMMAND, WAKE_COMMAND
+from onnx_hw_rtl.memory.beside_memory import BesideMemory
 from onnx_hw_rtl.memory.qspi_flash import FLASH_PORTS
 
 
@@ -153,7 +154,7 @@ class FlashModel(Component):
                 m.d.sync += self.fault.eq(fault)
 
 
-class BesideFlash(Component):
+class BesideFlash(BesideMemory):
     """Circuit with a flash beside it: the ports of the circuit, without those that lead to the flash.
 
     Args:
@@ -164,25 +165,10 @@ class BesideFlash(Component):
     """
 
     def __init__(self, circuit: Component, model: FlashModel, prefix: str) -> None:
-        self.circuit, self.model, self.prefix = circuit, model, prefix
-        members = circuit.signature.members
-        self._inside = {f"{prefix}_{name}" for name in FLASH_PORTS}
-        kept = {name: members[name] for name in members if name not in self._inside}
-        super().__init__({**kept, "memory_fault": Out(FlashFault)})
+        super().__init__(circuit, model, prefix, FLASH_PORTS, {"memory_fault": FlashFault})
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
-        m.submodules.circuit, m.submodules.model = self.circuit, self.model
-        for name, member in self.circuit.signature.members.items():
-            if name not in self._inside:
-                inner, outer = getattr(self.circuit, name), getattr(self, name)
-                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
-
-        def pin(name: str) -> Value:
-            value: Value = getattr(self.circuit, f"{self.prefix}_{name}")
-            return value
-
-        model = self.model
+        m, model, pin = self.begin(), self.model, self.pin
         m.d.comb += [
             model.sck.eq(pin("sck")),
             model.cs_n.eq(pin("cs_n")),

@@ -18,6 +18,7 @@ from amaranth.lib import memory
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.sdram_tape import SdramTiming
+from onnx_hw_rtl.memory.beside_memory import BesideMemory
 from onnx_hw_rtl.memory.sdr_sdram import (
     ACTIVATE,
     IDLE,
@@ -297,7 +298,7 @@ def with_geometry(part: SdramPart, timing: SdramTiming) -> SdramPart:
     return replace(part, word_bytes=timing.word_bytes, columns=timing.columns, rows=timing.rows, banks=timing.banks)
 
 
-class BesideSdram(Component):
+class BesideSdram(BesideMemory):
     """Circuit with an SDRAM beside it: the ports of the circuit, without those of its reader that lead to the SDRAM.
 
     The input registers that a board has behind the pins are here.
@@ -311,24 +312,15 @@ class BesideSdram(Component):
     """
 
     def __init__(self, circuit: Component, model: SdramModel, prefix: str, *, falling: bool) -> None:
-        self.circuit, self.model, self.falling = circuit, model, falling
-        self._pins = {f"{prefix}_{name}": name for name in SDRAM_PINS}
-        members = circuit.signature.members
-        kept = {name: members[name] for name in members if name not in self._pins}
-        super().__init__({**kept, "sdram_fault": Out(SdramFault)})
+        self.falling = falling
+        super().__init__(circuit, model, prefix, SDRAM_PINS, {"sdram_fault": SdramFault})
 
     def elaborate(self, platform: object) -> Module:
-        m, model = Module(), self.model
-        m.submodules.circuit, m.submodules.model = self.circuit, model
-        for name, member in self.circuit.signature.members.items():
-            inner = getattr(self.circuit, name)
-            if name not in self._pins:
-                outer = getattr(self, name)
-                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
-            elif self._pins[name] == "dq_i":
-                m.d.sync += inner.eq(model.dq_fall if self.falling else model.dq_rise)
+        m, model = self.begin(), self.model
+        for name in SDRAM_PINS:
+            if name == "dq_i":
+                m.d.sync += self.pin(name).eq(model.dq_fall if self.falling else model.dq_rise)
             else:
-                there = {"dq_o": "dq_i"}.get(self._pins[name], self._pins[name])
-                m.d.comb += getattr(model, there).eq(inner)
+                m.d.comb += getattr(model, {"dq_o": "dq_i"}.get(name, name)).eq(self.pin(name))
         m.d.comb += self.sdram_fault.eq(model.fault)
         return m
