@@ -184,8 +184,35 @@ class Ice40:
         cell["type"], cell["connections"]["S"] = "SB_DFFSS", cell["connections"].pop("R")
 
 
-class Gowin:
+class GowinBlocks:
+    """Faults that both families of Gowin have; ``_rom`` is the kind of their block RAMs with contents."""
+
+    _rom: str
+
+    @classmethod
+    def swapped_bytes(cls, modules: Modules) -> None:
+        """Halves of bytes, which is what a word has here."""
+        parameters = first(modules, cls._rom)["parameters"]
+        _swapped(parameters, "INIT_RAM_", 9, lambda word: word[:1] + word[5:] + word[1:5])
+
+    @classmethod
+    def flipped_weight(cls, modules: Modules) -> None:
+        parameters = first(modules, cls._rom)["parameters"]
+        parameters["INIT_RAM_00"] = parameters["INIT_RAM_00"][:-1] + _flipped(parameters["INIT_RAM_00"][-1])
+
+    @staticmethod
+    def lost_enable(modules: Modules) -> None:
+        enabled = list(cells(modules, "DFFE", "DFFRE"))
+        net = enabled[0]["connections"]["CE"]
+        for cell in enabled:
+            if cell["connections"]["CE"] == net:
+                cell["connections"]["CE"] = ["1"]
+
+
+class Gowin(GowinBlocks):
     """Gowin LittleBee, whose multipliers have no registers here."""
+
+    _rom = "SPX9"
 
     @staticmethod
     def unsigned_operand(modules: Modules) -> None:
@@ -213,28 +240,9 @@ class Gowin:
         pins["DOA"], pins["DOB"] = pins["DOB"], pins["DOA"]
 
     @staticmethod
-    def swapped_bytes(modules: Modules) -> None:
-        """Halves of bytes, which is what a word has here."""
-        parameters = first(modules, "SPX9")["parameters"]
-        _swapped(parameters, "INIT_RAM_", 9, lambda word: word[:1] + word[5:] + word[1:5])
-
-    @staticmethod
-    def flipped_weight(modules: Modules) -> None:
-        parameters = first(modules, "SPX9")["parameters"]
-        parameters["INIT_RAM_00"] = parameters["INIT_RAM_00"][:-1] + _flipped(parameters["INIT_RAM_00"][-1])
-
-    @staticmethod
     def register_too_many(modules: Modules) -> None:
         """Of a block RAM, behind what it reads."""
         first(modules, "SPX9")["parameters"]["READ_MODE"] = "1"
-
-    @staticmethod
-    def lost_enable(modules: Modules) -> None:
-        enabled = list(cells(modules, "DFFE", "DFFRE"))
-        net = enabled[0]["connections"]["CE"]
-        for cell in enabled:
-            if cell["connections"]["CE"] == net:
-                cell["connections"]["CE"] = ["1"]
 
     @staticmethod
     def other_reset_value(modules: Modules) -> None:
@@ -242,8 +250,10 @@ class Gowin:
         cell["type"], cell["connections"]["SET"] = "DFFS", cell["connections"].pop("RESET")
 
 
-class AroraV:
+class AroraV(GowinBlocks):
     """Gowin Arora V."""
+
+    _rom = "pROMX9"
 
     @staticmethod
     def unsigned_operand(modules: Modules) -> None:
@@ -271,27 +281,8 @@ class AroraV:
         pins["ADA"], pins["ADB"] = pins["ADB"], pins["ADA"]
 
     @staticmethod
-    def swapped_bytes(modules: Modules) -> None:
-        """Halves of bytes, which is what a word has here."""
-        parameters = first(modules, "pROMX9")["parameters"]
-        _swapped(parameters, "INIT_RAM_", 9, lambda word: word[:1] + word[5:] + word[1:5])
-
-    @staticmethod
-    def flipped_weight(modules: Modules) -> None:
-        parameters = first(modules, "pROMX9")["parameters"]
-        parameters["INIT_RAM_00"] = parameters["INIT_RAM_00"][:-1] + _flipped(parameters["INIT_RAM_00"][-1])
-
-    @staticmethod
     def missing_register(modules: Modules) -> None:
         first(modules, "MULT12X12")["parameters"]["PREG_CLK"] = "BYPASS"
-
-    @staticmethod
-    def lost_enable(modules: Modules) -> None:
-        enabled = list(cells(modules, "DFFE", "DFFRE"))
-        net = enabled[0]["connections"]["CE"]
-        for cell in enabled:
-            if cell["connections"]["CE"] == net:
-                cell["connections"]["CE"] = ["1"]
 
     @staticmethod
     def other_reset_value(modules: Modules) -> None:
@@ -300,7 +291,7 @@ class AroraV:
 
 
 def faults(family: type) -> list[Fault]:
-    return [getattr(family, name) for name in vars(family) if not name.startswith("_")]
+    return [getattr(family, name) for name in dir(family) if not name.startswith("_")]
 
 
 FAULTS = {"ecp5": faults(Ecp5), "ice40": faults(Ice40), "gowin": faults(Gowin), "gw5a": faults(AroraV)}
