@@ -188,7 +188,7 @@ def test_the_map_holds_what_the_memories_begin_with(kind: str, seed: int) -> Non
             patch.setattr(part, "__init__", noted(part.__init__, kept))
         circuit_of(operator, folding)
     plan = load_map_of(operator, folding)
-    regions = {region.base: region for region in plan.regions}
+    regions, contents = {region.base: region for region in plan.regions}, plan.contents
     assert len(made) + len(numbers) == len(regions) and plan.size % 16 == 0
     for register in numbers:
         region = regions[register.place.base]
@@ -198,7 +198,7 @@ def test_the_map_holds_what_the_memories_begin_with(kind: str, seed: int) -> Non
         assert (memory.words, memory.width, memory.place.stride) == (region.words, region.bits, region.stride)
         for k, word in enumerate(memory.words):
             at = region.base + k * region.stride
-            assert plan.contents[at : at + region.stride] == word.to_bytes(region.stride, "little")
+            assert contents[at : at + region.stride] == word.to_bytes(region.stride, "little")
     ends = sorted((region.base, region.base + region.stride * len(region.words)) for region in plan.regions)
     assert all(end <= begin for (_, end), (begin, _) in pairwise(ends))
 
