@@ -16,9 +16,11 @@ class BareChip(Board):
         reset_pin: pin of the reset, active high; synchronised inside.
         pins: pins free for streams, in the order in which they are used.
         io_type: electrical standard of every pin, where the family has several.
+        pull: pull of every pin where the constraints state none: up, down or none; empty for any.
     """
 
     clock_pin: str
     reset_pin: str
     pins: tuple[str, ...] = field(repr=False)
     io_type: str = "LVCMOS33"
+    pull: str = ""

@@ -41,6 +41,7 @@ class BoardPin:
         pin: name of the pin.
         direction: i, o, or io for both ways, seen from the chip.
         standard: electrical standard as the platform says; empty where it says none.
+        pull: up, down or none, which it is where the platform says nothing.
         inverted: whether a low level means 1.
     """
 
@@ -48,6 +49,7 @@ class BoardPin:
     pin: str
     direction: str
     standard: str
+    pull: str
     inverted: bool
 
 
@@ -129,7 +131,8 @@ def _pin_of(platform: Any, resource: str, number: int, name: str, direction: str
     (pin,) = holder.map_names(platform._conn_pins, described)
     attributes = {**described.attrs, **getattr(part, "attrs", {})}
     port = f"{resource}_{number}__io" if part is None else f"{resource}_{number}__{name}__io"
-    return BoardPin(port, pin, direction, str(attributes.get("IO_TYPE", "")), bool(holder.invert))
+    pull = str(attributes.get("PULLMODE", "UP" if attributes.get("PULLUP") else "NONE")).lower()
+    return BoardPin(port, pin, direction, str(attributes.get("IO_TYPE", "")), pull, bool(holder.invert))
 
 
 def board(

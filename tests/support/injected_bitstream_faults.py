@@ -202,21 +202,28 @@ def missing_register(bits: Bits) -> Bits:
 
 def output_left_as_input(bits: Bits) -> Bits:
     pin = next(pin for port, pin in bits.pin_of.items() if port.endswith("_o_valid"))
-    return _as_input(bits, pin)
+    return _with_pad(bits, pin, "BASE_TYPE", "INPUT_LVCMOS33", "OUTPUT_LVCMOS33")
 
 
-def _as_input(bits: Bits, pin: str) -> Bits:
+def other_pull(bits: Bits) -> Bits:
+    """A pin is pulled up that is pulled down in the board's file."""
+    pin = next(pin for port, pin in bits.pin_of.items() if port.endswith("_valid"))
+    return _with_pad(bits, pin, "PULLMODE", "UP", "DOWN")
+
+
+def _with_pad(bits: Bits, pin: str, name: str, value: str, instead_of: str) -> Bits:
+    """Return the bits with another value of a setting of a pad."""
     from onnx_hw_boards.families.ecp5.bitstream.pads import PackagePins
 
     (row, column), letter = PackagePins(bits.tiles.device, bits.package, bits.tiles).sites[pin]
     column += letter == "B" and row == 0
     for place in ((row, column), (row + 1, column)):
         for tile in bits.tiles.at[place]:
-            setting = f"PIO{letter}.BASE_TYPE"
+            setting = f"PIO{letter}.{name}"
             if setting in tile.kind.choices:
                 values = dict(tile.kind.choices[setting])
-                mask = values["OUTPUT_LVCMOS33"][0] | values["INPUT_LVCMOS33"][0]
-                bits = bits.turned(tile, (tile.bits ^ values["INPUT_LVCMOS33"][1]) & mask)
+                mask = values[instead_of][0] | values[value][0]
+                bits = bits.turned(tile, (tile.bits ^ values[value][1]) & mask)
     return bits
 
 
@@ -239,7 +246,8 @@ FAULTS: dict[Fault, str] = {
     swapped_address: "depend on other inputs|golden|predicted",
     unsigned_multiplier: "depend on other inputs|golden|predicted",
     missing_register: "depend on other inputs|golden|predicted|explains it",
-    output_left_as_input: "_o_valid`: OUTPUT LVCMOS33 in the board's file, bitstream INPUT",
+    output_left_as_input: "_o_valid`: OUTPUT LVCMOS33, pull down in the board's file, bitstream INPUT",
+    other_pull: "_valid`: .*, pull down in the board's file, bitstream .*, pull up",
     swapped_pins: "golden",
 }
 """Faults, and what the result says of each."""

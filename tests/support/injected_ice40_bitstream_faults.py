@@ -262,6 +262,13 @@ def output_left_as_input(bits: IceBits) -> IceBits:
     return bits.turned([*driver, *bits.die.places((ex, ey), f"IoCtrl.IE_{ez}")])
 
 
+def other_pull(bits: IceBits) -> IceBits:
+    """A pin is pulled up that has no pull in the board's file."""
+    pin = next(pin for port, pin in bits.pin_of.items() if port.endswith("_valid"))
+    x, y, z = bits.die.database.pin_controls[bits.die.database.bel_place(bits.die.database.package(bits.package)[pin])]
+    return bits.turned(bits.die.places((x, y), f"IoCtrl.REN_{z}"))
+
+
 def registered_output(bits: IceBits) -> IceBits:
     """A register of the pin's own is in front of an output."""
     pin = next(pin for port, pin in bits.pin_of.items() if port.endswith("_o_valid"))
@@ -296,7 +303,8 @@ ICE_FAULTS: dict[IceFault, str] = {
     missing_register: _OTHER,
     blocked_product: "does not let the outputs of .*mac16_0 through",
     column_buffer_off: "the buffer of the global network . in X.*Y4 is off",
-    output_left_as_input: "_o_valid`: OUTPUT LVCMOS33 in the board's file, bitstream INPUT",
+    output_left_as_input: "_o_valid`: OUTPUT LVCMOS33, pull none in the board's file, bitstream INPUT",
+    other_pull: "_valid`: .*, pull none in the board's file, bitstream .*, pull up",
     registered_output: "there is a register between pin and circuit",
     swapped_pins: "golden",
 }

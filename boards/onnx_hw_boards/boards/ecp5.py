@@ -24,5 +24,6 @@ BOARD = BareChip(
     clock_pin="H2",
     reset_pin="G2",
     pins=tuple(PINS.split()),
+    pull="down",
     default_clock_mhz=80.0,
 )

@@ -22,5 +22,6 @@ BOARD = BareChip(
     clock_pin="J3",
     reset_pin="K3",
     pins=tuple(PINS.split()),
+    pull="none",
     default_clock_mhz=48.0,
 )

@@ -18,5 +18,6 @@ BOARD = BareChip(
     clock_pin="35",
     reset_pin="10",
     pins=tuple(PINS.split()),
+    pull="none",
     default_clock_mhz=24.0,
 )

@@ -27,7 +27,7 @@ class Pad:
         pin: name of the pin.
         direction: INPUT, OUTPUT or BIDIR; empty for a pin that is off.
         standards: electrical standards that its bits may mean.
-        pull: pull of the pin, in the words of the family; empty where the bits leave it open.
+        pull: up, down, none or another word of the family; empty where the bits leave it open.
         plain: whether pin and circuit are connected without a register.
     """
 
@@ -38,7 +38,8 @@ class Pad:
     plain: bool = True
 
     def __str__(self) -> str:
-        return f"{self.direction or 'off'} {'/'.join(sorted(self.standards))}".strip()
+        pull = f", pull {self.pull}" if self.direction and self.pull else ""
+        return f"{self.direction or 'off'} {'/'.join(sorted(self.standards))}".strip() + pull
 
 
 _PORT_BIT = re.compile(r"(.+?)(?:\[(\d+)\])?")

@@ -312,17 +312,17 @@ def _result(extent: BitstreamCheck, differences: Sequence[str], obstacles: Seque
     )
 
 
-def _wanted_pads(design: Design, chip: Netlist, pin_of: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return direction and electrical standard of each port bit, as the board's file says; no standard is any."""
+def _wanted_pads(design: Design, chip: Netlist, pin_of: Mapping[str, str]) -> dict[str, tuple[str, str, str]]:
+    """Return direction, electrical standard and pull of each port bit, as the board's file says; empty is any."""
     board = chip.target.board
     if isinstance(board, LinkedBoard):
         ways = {"i": "INPUT", "o": "OUTPUT", "io": "BIDIR"}
-        return {pad.port: (ways[pad.direction], pad.standard) for pad in pin_level.pads_of(design).values()}
+        return {pad.port: (ways[pad.direction], pad.standard, pad.pull) for pad in pin_level.pads_of(design).values()}
     assert isinstance(board, BareChip)
     sources, sinks = streams_of(design)
     inputs = {"clk", "rst", *(f"{sink.name}_ready" for sink in sinks)}
     inputs |= {f"{source.name}_{part}" for source in sources for part in ("payload", "valid")}
-    return {port: ("INPUT" if port_of_bit(port) in inputs else "OUTPUT", board.io_type) for port in pin_of}
+    return {port: ("INPUT" if port_of_bit(port) in inputs else "OUTPUT", board.io_type, board.pull) for port in pin_of}
 
 
 def _pads(design: Design, chip: Netlist, unpacked: UnpackedBitstream, pin_of: Mapping[str, str]) -> list[str]:
@@ -331,9 +331,10 @@ def _pads(design: Design, chip: Netlist, unpacked: UnpackedBitstream, pin_of: Ma
     wanted = _wanted_pads(design, chip, pin_of)
     sentences = []
     for port, pin in pin_of.items():
-        pad, (direction, standard) = unpacked.pads.get(pin, off), wanted[port]
-        if pad.direction != direction or (standard and standard not in pad.standards):
-            said = f"{direction} {standard}".strip()
+        pad, (direction, standard, pull) = unpacked.pads.get(pin, off), wanted[port]
+        other = pad.direction != direction or (pull and pad.pull and pad.pull != pull)
+        if other or (standard and standard not in pad.standards):
+            said = f"{direction} {standard}".strip() + (f", pull {pull}" if pull else "")
             sentences.append(f"pin {pin}, `{port}`: {said} in the board's file, bitstream {pad}")
         elif not pad.plain:
             sentences.append(f"pin {pin}, `{port}`: there is a register between pin and circuit")

@@ -81,7 +81,7 @@ FAULTS = {
     divider("CLKOS_DIV"): r"the clock must be 60 MHz; the bitstream makes \d[\d.]* MHz of the oscillator",
     divider("CLKOP_DIV"): r"the clock must be 60 MHz; ",
     no_feedback: r"CLKINTFB_PLL of R\d+C\d+ drives the circuit, and its kind of cell is not known",
-    swapped_pins: r"pin L4, `uart_0__rx__io`: INPUT LVCMOS33 in the board's file, bitstream OUTPUT",
+    swapped_pins: r"pin L4, `uart_0__rx__io`: INPUT LVCMOS33, pull none in the board's file, bitstream OUTPUT",
     missing_register: r"depend on other inputs|golden|predicted|explains it",
     word_of_a_block_ram: r"word \d+ of the block RAM .*: netlist .*, bitstream",
 }

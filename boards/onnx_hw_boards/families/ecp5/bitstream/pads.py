@@ -53,7 +53,7 @@ class PackagePins:
             pin=pin,
             direction=directions.pop() if len(directions) == 1 else "",
             standards=frozenset(standard for _, _, standard in kinds),
-            pull="" if len(settings.get("PULLMODE", ())) != 1 else settings["PULLMODE"][0],
+            pull="" if len(settings.get("PULLMODE", ())) != 1 else settings["PULLMODE"][0].lower(),
             plain=all(
                 settings.get(name, (default,)) == (default,)
                 for name, default in (

@@ -47,7 +47,7 @@ class PinSettings:
         kind = self._type_of(pin)
         x, y, z = self._die.database.pin_controls.get(self._die.database.bel_place(self.bels[pin]), (-1, -1, -1))
         receives = z >= 0 and self._die.switched_on((x, y), f"IoCtrl.IE_{z}")
-        pulls = z >= 0 and not self._die.switched_on((x, y), f"IoCtrl.REN_{z}")
+        pull = "" if z < 0 else "none" if self._die.switched_on((x, y), f"IoCtrl.REN_{z}") else "up"
         direction = "INPUT" if receives else ""
         if kind >> 2:
             direction = "BIDIR" if receives or not self._always_drives(pin) else "OUTPUT"
@@ -55,7 +55,7 @@ class PinSettings:
             pin=pin,
             direction=direction,
             standards=_STANDARDS,
-            pull="up" if pulls else "",
+            pull=pull,
             plain=kind >> 2 in _PLAIN_OUTPUTS and (not receives or kind & 3 == _PLAIN_INPUT),
         )
 
