@@ -236,7 +236,7 @@ def test_boards_on_which_a_model_fits(monkeypatch):
     (name, quick), (other, behind) = fast.split(None, 1), slow.split(None, 1)
     assert (name, other) == ("icebreaker", "icesugar")
     assert quick == "8 lanes, 6,250 frames/s, bounded by the circuit; a frame alone takes 275 µs"
-    assert behind == "3 lanes, 152 frames/s, bounded by the link; a frame alone takes 983 µs"
+    assert behind == "3 lanes, 162 frames/s, bounded by the link; a frame alone takes 983 µs"
     assert "small" in none
     assert "does not fit: even the slowest design needs" in none
     assert call("boards", DIGITS, "--fits").stdout.splitlines() == [fast, slow]

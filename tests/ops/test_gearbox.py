@@ -132,7 +132,7 @@ def parts_are_not_turned(patch: pytest.MonkeyPatch) -> None:
 
 
 def short_beats_do_not_leave(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(whole_gearbox.WholeGearbox, "_ends", lambda self, turn: turn["part"] == self.turns - 1)
+    patch.setattr(whole_gearbox, "innermost_ends", lambda loops, _, turn: turn["part"] == loops["part"] - 1)
 
 
 STRATEGIES = {"gearbox": gearboxes()}
