@@ -114,7 +114,7 @@ def test_bounds_are_loaded(seed: int, bits: int, data: st.DataObject) -> None:
     """A form of a function with bounds holds those of others, with none, and with one value only."""
     operand, values = Int(bits), st.integers(-128, 127)
     low, high = sorted((data.draw(values), data.draw(values)))
-    first = within(drawn(seed, 8, operand)[0], -128, data.draw(st.integers(-128, 126)))
+    first = within(drawn(seed, 8, operand)[0], -128, data.draw(st.integers(-127, 126)))
     form = loadable_form(first, operand, Int(8))
     assert isinstance(form, LoadableLine) and form.loads_bounds and (form.low, form.high) == (-128, 127)
     for other, bounds in enumerate(((low, high), (-128, 127), (low, low))):
