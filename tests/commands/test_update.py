@@ -108,7 +108,7 @@ def test_scales_zero_points_and_bounds_move(tmp_path: Path) -> None:
     with chip_of(folder) as (port, timeout):
         assert frames_at(port, timeout, folder, SAMPLES[:8, 0]) == (0, 0)
         before = numbers_of(read_design(folder).design)
-        for seed in range(1, 4):
+        for seed in (1, 2):
             model = saved(retrained(residual_float_model(), seed), tmp_path / f"{seed}.onnx")
             result = update(UpdateOptions(folder=folder, model=model))
             numbers = numbers_of(read_design(folder).design)
