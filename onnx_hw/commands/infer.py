@@ -137,7 +137,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
 
     Raises:
         UserError: there is no such build, its board does not answer, or holds another design; with exit code 4, the
-            outputs differ from golden.
+            outputs differ from golden, or the cycles of frames from the firing law.
         ToolMissing, ToolFailed: what the simulation needs.
     """
     progress, board = progress or Silent(), ""
@@ -168,6 +168,8 @@ def infer(options: InferOptions, progress: Progress | None = None) -> InferResul
             assert design is not None
             board = design.target.board.name
         timing = None if design is None else _timing(design, model.link, results, faults)
+        if options.check and timing is not None:
+            require_predicted_cycles(timing)
     except LinkError as error:
         raise link_failure(error, options.port) from error
     ends = [result.ended for result in results]
@@ -378,6 +380,22 @@ def _compare(outputs: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]
                 ).problems,
                 exit_code=ExitCode.MISMATCH,
             )
+
+
+def require_predicted_cycles(timing: LinkTimesCheck) -> None:
+    """Raise UserError, exit code 4, unless the cycles of all frames are those of the firing law."""
+    if timing.wrong:
+        frame, cycles = timing.wrong[0]
+        how = f"{abs(cycles):,} cycles {'later' if cycles > 0 else 'sooner'}"
+        raise user_error(
+            "cycles-differ",
+            f"frames must take the cycles that the firing law predicts; {len(timing.wrong):,} of the first "
+            f"{timing.frames:,} do not, the first of which ended {how} than possible",
+            where=f"frame {frame:,}",
+            hint="is the clock's timing met, and the bitstream that of this build? Then please report it",
+            stage="link",
+            exit_code=ExitCode.MISMATCH,
+        )
 
 
 MAX_TIMED_FRAMES = 32

@@ -13,6 +13,7 @@ import pytest
 import onnx_hw
 from onnx_hw.ir import golden
 from onnx_hw.messages.errors import ExitCode
+from onnx_hw.timing.link_times import LinkTimesCheck
 from support.tiny_float_model import IMAGES, tiny_float_model
 
 BATCH = 2
@@ -94,6 +95,20 @@ def test_outputs_that_differ_are_an_error(builds: dict[int, onnx_hw.Build], monk
     with pytest.raises(onnx_hw.UserError, match="`probabilities` differs in 1 of 2 frames") as raised:
         onnx_hw.infer(builds[1], IMAGES[:2], port="sim", check=True)
     assert raised.value.exit_code is ExitCode.MISMATCH
+
+
+def test_cycles_that_differ_are_an_error(builds: dict[int, onnx_hw.Build], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here it is the firing law that predicts a cycle too few."""
+    usual = LinkTimesCheck.__init__
+
+    def late(check: LinkTimesCheck, frames: int, exact: int, latency: int, wrong: Any) -> None:
+        usual(check, frames, exact, latency, ((1, 1),))
+
+    monkeypatch.setattr(LinkTimesCheck, "__init__", late)
+    with pytest.raises(onnx_hw.UserError, match=r"1 of the first 2 do not, .* ended 1 cycles later") as raised:
+        onnx_hw.infer(builds[1], IMAGES[:2], port="sim", check=True)
+    assert raised.value.exit_code is ExitCode.MISMATCH and raised.value.problems[0].code == "cycles-differ"
+    assert len(onnx_hw.infer(builds[1], IMAGES[:2], port="sim")["probabilities"]) == 2, "said, but not asked for"
 
 
 def test_samples_are_converted_with_a_note_or_refused(builds: dict[int, onnx_hw.Build]) -> None:
