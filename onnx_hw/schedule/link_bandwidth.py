@@ -15,7 +15,6 @@ says which results have come, so that nothing else has to while frames are sent.
 RESULT_FRAMING_BYTES = 8
 """Bytes of a packet of results in addition to its payload."""
 
-
 PIECE = 254
 """Bytes of a frame that a packet to the chip has at most, on average: the buffer of 512 bytes holds two packets at a
 time, with two bytes for the CRC of each.

@@ -13,6 +13,7 @@ from onnx_hw.assemble.shell_area import shell_cells
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.ir.target import DesignTarget
+from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.tape import ReaderTiming
@@ -22,15 +23,12 @@ from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.explain_no_fit import NOTHING_HELPS, OtherTarget
 from onnx_hw.schedule.folding_file import read_foldings
+from onnx_hw.schedule.folding_for_interval import fold_for, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
+from onnx_hw.schedule.min_cycles import longest_interval
 from onnx_hw.schedule.outside.size_tape_fifos import size_tape_fifos
-from onnx_hw.schedule.outside.slowest_design import least_used, slowest_fits_at_once
-from onnx_hw.schedule.schedule_network import (
-    design_at_rate,
-    has_slow_design,
-    schedule_network,
-)
+from onnx_hw.schedule.schedule_network import design_at_rate, has_slow_design, schedule_network
 from onnx_hw.schedule.search_folding import Search, far_too_little
 from onnx_hw.schedule.write_tape import write_tape
 from onnx_hw_boards.bare_chip import BareChip
@@ -177,10 +175,9 @@ def _on_chip(
 
 def refuse_what_does_not_fit(board: Board, network: Network, request: ScheduleRequest) -> None:
     """Raise the ``UserError`` of ``schedule_for_board``, if any; how fast a design would be is not worked out."""
-    if unbounded(request):
-        target, room = _whole_chip(board, network, request)
-        if has_slow_design(network, room, target=target, search=Search(for_loops=False, least_fifos=False)):
-            return
+    search = Search(for_loops=False, least_fifos=False)
+    if unbounded(request) and _slowest_fits(board, network, request, search):
+        return
     if network.loops and request.fps is None:
         with suppress(UserError):
             schedule_for_board(board, network, request, Search(for_loops=False, least_fifos=False))
@@ -194,17 +191,22 @@ def unbounded(request: ScheduleRequest) -> bool:
 
 
 def slowest_fits(board: Board, network: Network, request: ScheduleRequest) -> bool:
-    """Return whether the cheapest design of the longest interval fits, looked at once; see ``slowest_fits_at_once``."""
-    target, room = _whole_chip(board, network, request)
-    return slowest_fits_at_once(network, room, target=target)
+    """Return whether the cheapest design of the longest interval fits, without one of smaller cores being tried."""
+    return _slowest_fits(board, network, request, Search(for_loops=False, least_fifos=False, tighter_rooms=0))
 
 
 def blocks_left(board: Board, network: Network, request: ScheduleRequest) -> int:
     """Return the block RAMs of a board that the cores of the cheapest design leave; 0 where they take all or more."""
+    network, cost = verify_network(insert_forks(network), "insert_forks"), Cost.of(board.family)
+    foldings = fold_for(network, longest_interval(network), None, cost)
+    room = _whole_chip(board, network, request)[1].bram
+    assert room is not None
+    return 0 if foldings is None else max(0, room - resources_of(network, foldings, cost).bram)
+
+
+def _slowest_fits(board: Board, network: Network, request: ScheduleRequest, search: Search) -> bool:
     target, room = _whole_chip(board, network, request)
-    used = least_used(network, target=target)
-    assert room.bram is not None
-    return max(0, room.bram - used.bram) if used else 0
+    return has_slow_design(network, room, target=target, search=search)
 
 
 def _whole_chip(board: Board, network: Network, request: ScheduleRequest) -> tuple[DesignTarget, Budget]:

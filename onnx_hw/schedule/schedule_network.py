@@ -44,9 +44,6 @@ from onnx_hw.schedule.search_folding import Search, far_too_little, far_too_much
 from onnx_hw.schedule.search_latency import LEAST, cycles_of_frame_alone, deepen_fifos, fold_for_latency
 from onnx_hw.schedule.size_fifos import kept_interval, size_fifos
 
-MAX_TIGHTER_ROOMS = 3
-"""Number of times that nodes get less room, so that enough is left for FIFOs."""
-
 MIN_TRIALS = 8
 """Number of designs at least that are tried between one whose FIFOs do not fit and one whose FIFOs do."""
 
@@ -99,7 +96,7 @@ def schedule_network(
     interval = None if fps is None else interval_of(fps, target.clock_mhz)
     if foldings is not None:
         refuse("folding", faults_of_foldings(network, foldings))
-        design = size_fifos(unsized_design(network, foldings, target), depths)
+        design = size_fifos(_unsized(network, foldings, target), depths)
         if fps is not None and interval is not None:
             if design.interval > interval:
                 raise folding_too_slow(design, fps, interval)
@@ -138,7 +135,7 @@ def schedule_network(
         if fps is not None and fold_for(network, longest_interval(network)) is not None:
             raise too_many_frames(network, fps, target.clock_mhz)
         raise _scheduled_before(network)
-    smallest = unsized_design(network, cheapest, target)
+    smallest = _unsized(network, cheapest, target)
     if not most.excess(smallest.resources()):
         smallest = size_fifos(smallest)
     raise nothing_fits(smallest, most, fps, elsewhere or {}, designs.fits)
@@ -320,7 +317,7 @@ class Designs:
             if chosen is not None and latency is not None:
                 chosen = fold_for_latency(self._network, chosen, room, target, cost, latency=latency)
             if chosen is not None:
-                unsized = unsized_design(self._network, chosen, target)
+                unsized = _unsized(self._network, chosen, target)
                 roomy = size_fifos_within(unsized, most) if quickly else None
                 design = roomy or size_fifos(unsized, room=most)
                 if latency is not None:
@@ -337,7 +334,7 @@ class Designs:
                 surely &= roomy is None
                 last = design.interval
                 first = first or last
-                tighter = _leaving_for_fifos(room, design, most) if tries < MAX_TIGHTER_ROOMS else None
+                tighter = _leaving_for_fifos(room, design, most) if tries < self._search.tighter_rooms else None
                 if tighter is not None:
                     room, tries = tighter, tries + 1
                     continue
@@ -381,9 +378,9 @@ class Designs:
         or one with smaller cores; the least cycles of those tried; and their number.
         """
         cost, cycles = Cost.of(target.board.family), longest
-        for trial in range(1, 2 + MAX_TIGHTER_ROOMS):
+        for trial in range(1, 2 + self._search.tighter_rooms):
             chosen = self._search.cheapest(self._network, room, longest, cost)
-            unsized = chosen and unsized_design(self._network, chosen, target)
+            unsized = chosen and _unsized(self._network, chosen, target)
             if chosen is None or not unsized or unsized.interval <= first:
                 return None, cycles if trial > 1 else first, trial
             cycles = min(cycles, unsized.interval)
@@ -438,11 +435,11 @@ def _scheduled_before(network: Network) -> UserError:
 
 
 def _leaving_for_fifos(room: Budget, design: Design, most: Budget) -> Budget | None:
-    """See ``Budget.leaving_for_fifos``."""
+    """Return the budget for smaller cores; None where no other cores would help: see ``Budget.leaving_for_fifos``."""
     return room.leaving_for_fifos(design.resources(), design.with_fifos(), most)
 
 
-def unsized_design(network: Network, foldings: Mapping[str, Folding], target: DesignTarget) -> Design:
+def _unsized(network: Network, foldings: Mapping[str, Folding], target: DesignTarget) -> Design:
     """Return the design without FIFOs."""
     refuse("folding", faults_of_repetition(network, foldings))
     with_gearboxes, all_foldings = insert_gearboxes(network, foldings)

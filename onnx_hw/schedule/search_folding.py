@@ -212,9 +212,11 @@ class Search:
             how fast a design is, not whether there is one.
         least_fifos: whether FIFOs are as shallow as the interval allows. Otherwise a design whose FIFOs are deeper is
             good enough where it fits, which is known sooner.
+        tighter_rooms: number of times that nodes get less room, so that enough is left for FIFOs.
     """
 
     fastest: Callable[[Network, Budget, int, Cost], Foldings | None] = choose_folding
     cheapest: Callable[[Network, Budget, int, Cost], Foldings | None] = cheapest_folding
     for_loops: bool = True
     least_fifos: bool = True
+    tighter_rooms: int = 3
