@@ -12,6 +12,7 @@ import numpy as np
 
 from onnx_hw.exact.requantization import Requantizer, area
 from onnx_hw.ir.network import Network, NetworkNode
+from onnx_hw.lower.layout.dead_code import remove_dead_code
 from onnx_hw.ops.requantize import Monotone, Staircase
 from onnx_hw.ops.requantizer_circuit import latency_of
 
@@ -49,13 +50,7 @@ def _joined_once(network: Network) -> Network | None:
 def _without(network: Network, dropped: NetworkNode, new: NetworkNode, old: NetworkNode) -> Network:
     """Return the network in which a node is dropped, and another one replaced."""
     nodes = tuple(new if node is old else node for node in network.nodes if node is not dropped)
-    kept = {*network.entries, *(name for node in nodes for name in node.outputs)}
-    return replace(
-        network,
-        nodes=nodes,
-        grids={name: grid for name, grid in network.grids.items() if name in kept},
-        held=tuple(boundary for boundary in network.held if boundary.tensor in kept),
-    )
+    return remove_dead_code(replace(network, nodes=nodes))
 
 
 def _origin(first: NetworkNode, second: NetworkNode) -> tuple[str, ...]:
