@@ -11,10 +11,11 @@ from onnx_hw.ops import dividing_operator, normalize, rearrange_plan, rom_conten
 from onnx_hw.ops import gearbox as ops_gearbox
 from onnx_hw.ops.demand import blocks, soft_multipliers
 from onnx_hw.ops.demand import matmul as matmul_demand
+from onnx_hw.ops.demand import sliding as sliding_demand
 from onnx_hw_boards.families import ecp5_and_gowin, yosys_mapping
 from onnx_hw_boards.families.ecp5.primitives.block_ram import GEOMETRIES
 from onnx_hw_rtl.arithmetic import constant_multiplier, multiplier, product
-from onnx_hw_rtl.cores import gather, weights, whole_gearbox
+from onnx_hw_rtl.cores import gather, sliding, weights, whole_gearbox
 from onnx_hw_rtl.cores import matmul as matmul_core
 from onnx_hw_rtl.cores import normalize as normalize_core
 from onnx_hw_rtl.parts import constant_memory, fanout, table
@@ -36,6 +37,7 @@ def test_memories_and_tables() -> None:
     assert (yosys_mapping.DEEPEST_ROM, yosys_mapping.SMALLEST_ROM) == (Rom.MAX_WORDS_IN_LOGIC, Rom.MAX_BITS_BELOW_BLOCK)
     assert requantization.BITS_IN_LOGIC == Rom.BITS_IN_LOGIC
     assert blocks.MAX_GATE_TABLE_WORDS == table.MAX_WORDS_IN_LOGIC
+    assert sliding_demand.MAX_TABLE_WORDS == sliding.MAX_TABLE_WORDS
     assert rearrange_plan.DEEPEST_IN_LOGIC == gather.LoopTable.MAX_WORDS_IN_LOGIC
 
 
