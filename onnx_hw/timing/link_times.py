@@ -41,6 +41,17 @@ class LinkTimesCheck:
     latency: int
     wrong: tuple[tuple[int, int], ...]
 
+    @property
+    def difference(self) -> str:
+        """How many frames are not as predicted, and which is the first; empty if all are."""
+        if not self.wrong:
+            return ""
+        frame, cycles = self.wrong[0]
+        return (
+            f"{len(self.wrong):,} of the first {self.frames:,} frames are NOT as predicted; frame {frame:,} ended "
+            f"{abs(cycles):,} cycles {'later' if cycles > 0 else 'sooner'} than possible"
+        )
+
 
 class BehindALink:
     """A design of one input, behind its end of the link."""

@@ -105,7 +105,9 @@ def test_cycles_that_differ_are_an_error(builds: dict[int, onnx_hw.Build], monke
         usual(check, frames, exact, latency, ((1, 1),))
 
     monkeypatch.setattr(LinkTimesCheck, "__init__", late)
-    with pytest.raises(onnx_hw.UserError, match=r"1 of the first 2 do not, .* ended 1 cycles later") as raised:
+    with pytest.raises(
+        onnx_hw.UserError, match=r"1 of the first 2 frames are NOT as predicted; frame 1 ended 1 cycles later"
+    ) as raised:
         onnx_hw.infer(builds[1], IMAGES[:2], port="sim", check=True)
     assert raised.value.exit_code is ExitCode.MISMATCH and raised.value.problems[0].code == "cycles-differ"
     assert len(onnx_hw.infer(builds[1], IMAGES[:2], port="sim")["probabilities"]) == 2, "said, but not asked for"
