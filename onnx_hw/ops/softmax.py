@@ -178,7 +178,8 @@ class Softmax(DividingOperator[SoftmaxFolding]):
         if self.multiplies:
             up, down = (np.array([part]) for part in self.factor.as_integer_ratio())
             demand += lanes * known_products_demand(power, up) + known_products_demand(total, down)
-        demand += divider_demand(lanes, numerator, denominator, self.quotient_bits, steps)
+        saturates = self.factor > 1 << self.quotient_bits
+        demand += divider_demand(lanes, numerator, denominator, self.quotient_bits, steps, saturates=saturates)
         result = self.quotient_bits + 1
         return demand + lanes * Demand.of(Comparator(result, 0), Multiplexer(2, result), Register(result))
 

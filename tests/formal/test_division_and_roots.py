@@ -7,12 +7,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from amaranth.back import rtlil
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.sim import Simulator
 
 from onnx_hw.exact.inverse_root import inverse_root
 from onnx_hw_rtl.arithmetic import inverse_root as root_circuit
-from onnx_hw_rtl.arithmetic.divider import Division, delayed_denominators, divide_in_pipeline, step
+from onnx_hw_rtl.arithmetic.divider import Division, delayed_denominators, divide_in_pipeline, divide_in_steps, step
 from support.formal.smt import Claim, Solver
 
 WIDTHS = [9, 33, 57]
@@ -38,6 +39,18 @@ def test_a_step_of_a_division(bits: int, tmp_path: Path) -> None:
     d, r, left, quotient = (claim.input(n, name) for n, name in ((bits, "d"), (bits, "r"), (2, "left"), (2, "q")))
     state = Division(r, left, quotient, Const(0, 1))
     assert Solver(claim_of_division(bits, step(state, d), claim, d, state), tmp_path).counterexample(1) is None
+
+
+@pytest.mark.parametrize("bits", WIDTHS)
+def test_the_greatest_quotient_without_saturation(bits: int, tmp_path: Path) -> None:
+    """From n = 2^bits · d on, r stays d, every bit is 1, and the last one is rounded up."""
+    claim = Claim(Module())
+    d, left, quotient = (claim.input(n, name) for n, name in ((bits, "d"), (2, "left"), (2, "q")))
+    after = step(Division(d, left, quotient, Const(0, 1)), d)
+    claim.assumed |= {"zero": ~left[-1], "divisor": d.any()}
+    assert after.quotient is not None
+    claim.holds["stays"] = after.quotient[0] & (after.remainder == d) & (d < Cat(after.quotient[0], after.remainder))
+    assert Solver(claim, tmp_path).counterexample(1) is None
 
 
 def test_a_wrong_step_is_refused(tmp_path: Path) -> None:
@@ -99,6 +112,36 @@ def test_all_quotients_of_few_bits() -> None:
     simulator.add_testbench(bench)
     simulator.run()
     assert found[: len(wanted)] == wanted
+
+
+def test_quotients_that_do_not_saturate() -> None:
+    """Up to n = 2^bits · d, without the comparison that finds greater ones; in a pipeline and in steps."""
+    bits, pairs = 4, [(a, b) for b in range(1, 16) for a in range(16 * b + 1)]
+    wanted = [round_half_even(a, b) for a, b in pairs]
+    m = Module()
+    n, d, later, first = Signal(8), Signal(4, init=1), Signal(4, init=1), Signal()
+    m.d.sync += later.eq(d)
+    one = divide_in_pipeline(m, "one", n, delayed_denominators(m, d, bits), bits, saturates=False)
+    other = divide_in_steps(m, "other", n, (d, later), bits, first=first, strobe=Const(1, 1), saturates=False)
+    found: list[tuple[int, int]] = []
+
+    async def bench(context: object) -> None:
+        for pair in pairs:
+            context.set(n, pair[0])  # type: ignore[attr-defined]
+            context.set(d, pair[1])  # type: ignore[attr-defined]
+            for k in range(bits + 2):
+                context.set(first, k == 0)  # type: ignore[attr-defined]
+                await context.tick()  # type: ignore[attr-defined]
+                if k == bits:
+                    in_steps = context.get(other)  # type: ignore[attr-defined]
+            found.append((context.get(one), in_steps))  # type: ignore[attr-defined]
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert found == [(q, q) for q in wanted]
+    assert "overflow" not in rtlil.convert(m, ports=[n, d, first, one, other])
 
 
 def round_half_even(a: int, b: int) -> int:

@@ -14,21 +14,24 @@ from onnx_hw.ops.demand.blocks import (
 from onnx_hw_boards.demand import Adder, Comparator, Demand, LogicFunction, Multiplexer, Register
 
 
-def divider_demand(lanes: int, numerator: int, denominator: int, quotient: int, steps: int) -> Demand:
+def divider_demand(
+    lanes: int, numerator: int, denominator: int, quotient: int, steps: int, *, saturates: bool = True
+) -> Demand:
     """Return the demand of dividers that share their denominator.
 
     Args:
         lanes: dividers.
         numerator, denominator, quotient: bits.
         steps: 1 for a stage per bit of the quotient, or the bits of the quotient.
+        saturates: whether a quotient may be greater than its bits hold.
     """
     high = max(1, numerator - quotient)
-    start = Demand.of(Comparator(max(high, denominator)), Register(1))
+    start = Demand.of(Comparator(max(high, denominator)), Register(1)) if saturates else Demand()
     digit = Demand.of(Adder(denominator + 1, inverted=0), Multiplexer(2, denominator), Register(denominator))
     rounding = Demand.of(Comparator(denominator + 1), Adder(quotient + 1), Register(quotient + 1))
     if steps == 1:
         waiting = sum(quotient - stage + stage for stage in range(quotient + 1))
-        lane = start + quotient * digit + delayed(min(high, denominator) + waiting + quotient, 1) + rounding
+        lane = start + quotient * digit + delayed(min(high, denominator) + waiting + quotient * saturates, 1) + rounding
         return lanes * lane + delayed(denominator * (quotient + 1), 1)
     loads = Demand.of(LogicFunction(3, denominator + quotient), Register(2 * quotient))
     return lanes * (start + digit + loads + rounding) + delayed(denominator, 1)

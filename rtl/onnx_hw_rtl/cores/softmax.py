@@ -74,6 +74,7 @@ class Softmax(Core):
         self.levels = (i.lanes - 1).bit_length()
         self.power_bits = max(exponentials).bit_length()
         self.multiplies = any(part & (part - 1) for part in factor)
+        self.saturates = factor[0] > factor[1] << quotient_bits  # an exponential is at most their sum
         division = 2 + (quotient_bits if steps == 1 else 0)
         self.quotient_stage = 8 + 2 * self.levels + MULTIPLIER_LATENCY * self.multiplies
         self.latency = self.quotient_stage + division + 1
@@ -185,11 +186,19 @@ class Softmax(Core):
             name, bits = f"lane{lane}", self.power_bits
             dividend = self._product(m, beat[lane * bits : (lane + 1) * bits], numerator, name)
             if self.steps == 1:
-                quotient = divide_in_pipeline(m, name, dividend, denominators, self.quotient_bits)
+                quotient = divide_in_pipeline(
+                    m, name, dividend, denominators, self.quotient_bits, saturates=self.saturates
+                )
             else:
-                pair = (denominators[0], denominators[1])
                 quotient = divide_in_steps(
-                    m, name, dividend, pair, self.quotient_bits, first=control[0], strobe=control[1]
+                    m,
+                    name,
+                    dividend,
+                    (denominators[0], denominators[1]),
+                    self.quotient_bits,
+                    first=control[0],
+                    strobe=control[1],
+                    saturates=self.saturates,
                 )
             results.append(clamp(m, name, quotient + Const(self.zero_point), *self.bounds))
         return results
