@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.exact.integers import Int, narrowed
+from onnx_hw.exact.matrix_product import matrix_product
 from onnx_hw.ops.concat import CHANNELS, Concat
 from onnx_hw.ops.cut_product import best_cut
 from onnx_hw.ops.demand.blocks import MAX_GATE_TABLE_WORDS
@@ -42,8 +43,6 @@ from onnx_hw.ops.test_vectors import TestVectors, of_vectors
 from onnx_hw.ops.tiles import beats_of, check_taped, group_counts, pixels_of, tiles_of, wrong_tile
 from onnx_hw.ops.weight_buffer_schedule import product_engine, with_tile_buffer, with_weight_buffer
 from onnx_hw_boards.demand import Demand
-
-EXACT_IN_FLOAT64 = 1 << 53
 
 TAPED_GROUPS = 2
 """Groups of results whose weights are kept where they come from a tape: one is used while the next one comes."""
@@ -186,7 +185,6 @@ class MatMul(Operator[MatMulFolding]):
         return Tensor(shape, dtype, least, most)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Multiply in float64, which has a fast product and is exact: every partial sum stays below 2^53."""
         vectors, largest = arrays[0], max(map(abs, self.operand.range))
         if isinstance(self.weights, Tensor):
             weights = arrays[1].reshape(-1, *self.weights.shape[1:])  # (frames · stack, outputs, inputs)
@@ -194,10 +192,9 @@ class MatMul(Operator[MatMulFolding]):
         else:
             weights = self.weights[None]
             bound = largest * int(np.abs(self.weights, dtype=np.int64).sum(axis=1).max())
-        number = np.float64 if bound < EXACT_IN_FLOAT64 else np.int64
-        flat = vectors.reshape(len(weights), -1, vectors.shape[-1]).astype(number)
-        product = flat @ weights.swapaxes(1, 2).astype(number)
-        return (product.astype(np.int64).reshape(*vectors.shape[:-1], -1),)
+        flat = vectors.reshape(len(weights), -1, vectors.shape[-1])
+        product = matrix_product(flat, weights.swapaxes(1, 2), bound)
+        return (product.reshape(*vectors.shape[:-1], product.shape[-1]),)
 
     def reordered(self, port: str, order: Permutation) -> tuple[MatMul, dict[str, Permutation]] | None:
         """Return the reordered operator: weights and whole pixels change places; dynamic weights, in both orders.

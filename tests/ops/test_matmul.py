@@ -13,8 +13,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.matrix_product import EXACT_IN_FLOAT64
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul, MatMulFolding
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.families.ice40.recipes import ICE40_UP

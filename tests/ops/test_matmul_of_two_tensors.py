@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.matrix_product import EXACT_IN_FLOAT64
 from onnx_hw.ops.affine_ranges import AffineSequence
-from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul, MatMulFolding
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw.timing import constraints
