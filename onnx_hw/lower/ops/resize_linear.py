@@ -27,6 +27,9 @@ from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 
+QDQ_HINT = "use onnxruntime's QuantFormat.QDQ, which resizes numbers: what it rounds of integers depends on its floats"
+"""Next step for a Resize of integers."""
+
 
 @dataclass(frozen=True)
 class Taps:
@@ -94,6 +97,7 @@ def _taps(builder: Builder, node: Node, before: tuple[int, ...], after: tuple[in
         "resize-mode",
         f"a linear {node.op_type} must be by whole factors, with the coordinates half_pixel, pytorch_half_pixel or "
         f"asymmetric and without antialias; this one resizes {list(before[2:])} to {list(after[2:])}",
+        "" if builder.graph.values[node.outputs[0]].element_type == "float" else QDQ_HINT,
     )
 
 
