@@ -12,7 +12,7 @@ from onnx_hw.ir import golden
 from onnx_hw.onnx.canonicalize.canonicalize import canonicalize
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from support.onnx_oracle import assert_circuit_agrees, by_onnxruntime, write
+from support.onnx_oracle import assert_agrees, assert_circuit_agrees, by_onnxruntime, write
 from support.qdq_models import Sketch
 
 NODES, FEATURES = 6, 4
@@ -47,3 +47,4 @@ def test_other_weights_keep_their_integers(tmp_path: Path, left: bool, axis: int
     path = product(tmp_path / "m.onnx", axis=axis, left=left, spread=spread)
     nodes = canonicalize(flow.read(path).frame.model).graph.nodes
     assert sum(facts_of(node).effect is Effect.DEQUANTIZES for node in nodes) == 3
+    assert_agrees(path, 0.1)
