@@ -15,6 +15,7 @@ from onnx_hw.messages.text import short
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import count_dynamic_scales
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.prove.circuit.gate_level import NotSimulated
+from onnx_hw.quantization.complete import BY_BOUNDS
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import sqnr_of_blockwise_weights
 from onnx_hw.quantization.quantize import Quantized
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
@@ -106,7 +107,9 @@ def quantization_warnings(
     """Yield what a user should know of the integers chosen for a model of one frame, calibrated with samples or not."""
     if quantized.chosen and quantized.brings:
         values = ", ".join(f"{short(name)} ({reason})" for name, reason in quantized.chosen.items())
-        yield f"hardware needs integers for {values}", "their scales come from the samples"
+        bounded = any(reason.endswith(BY_BOUNDS) for reason in quantized.chosen.values())
+        origin = "follow from the model's integers; --calibration gives others" if bounded else "come from the samples"
+        yield f"hardware needs integers for {values}", f"their scales {origin}"
     elif count := count_dynamic_scales(model):
         message = f"{count} scales, which the model chooses for each sample anew, are now fixed to those of the samples"
         yield message, "give samples like the data with --calibration"

@@ -39,7 +39,14 @@ from onnx_hw.quantization.placement import choose_quantized_values
 from onnx_hw.quantization.ranges.batched_run import pick_samples
 from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, RangeSource, SampleRanges
 from onnx_hw.quantization.ranges.choose_grids import choose_grids
+from onnx_hw.quantization.ranges.derive import DerivedRange, derive_ranges, refuse_loose
 from onnx_hw.quantization.scheme import DEFAULT, MAX_BITS, Precision, Scheme
+
+DERIVED_BITS = 12
+"""Bits of a value whose range no samples give: bounds are wider than data."""
+
+BY_BOUNDS = "by the integers before it"
+"""Origin of a scale that no samples give."""
 
 BYTES = (Int(8, signed=False), Int(8))
 
@@ -56,7 +63,7 @@ def complete_and_lower(
 
     Args:
         model: result of ``canonicalize``.
-        ranges: where the ranges of such values come from; None if nothing is known of them.
+        ranges: where the ranges of such values come from; None for bounds that follow from the model's own integers.
         scheme: scheme of their integers.
         exact: names of values that stay without integers.
         loadable: as in ``NetworkBuilder``.
@@ -67,6 +74,18 @@ def complete_and_lower(
     Raises:
         UserError: every obstacle, with the nodes' own names; a value is not finite during calibration.
     """
+    try:
+        return _complete_and_lower(model, ranges, scheme, exact, loadable=loadable)
+    except UserError:
+        if ranges is None:
+            with suppress(UserError):
+                return _complete_and_lower(model, derive_ranges, scheme, exact, loadable=loadable)
+        raise
+
+
+def _complete_and_lower(
+    model: Model, ranges: RangeSource | None, scheme: Scheme, exact: Collection[str], *, loadable: bool
+) -> tuple[Network, Model, dict[str, str]]:
     try:
         return lower_prepared(model, exact, loadable=loadable), model, {}
     except UserError:
@@ -83,6 +102,7 @@ def complete_and_lower(
             raise
     spans = {} if ranges is None else ranges(floats, missing.values)
     grids = {name: _grid_of(name, spans[name], floats.graph, missing, scheme) for name in missing.values}
+    refuse_loose(spans, ())
     completed = insert_quantization(floats, missing.values, spans, scheme=scheme, integers=IntegerDecisions(grids))
     refuse("model", faults_of_folded(completed), "insert_quantization")
     chosen = {name: _describe(grids[name], spans[name]) for name in missing.values}
@@ -112,6 +132,7 @@ def _with_integers_near(
     points = sorted((choose_quantized_values(floats, outputs=False) & set(near)) - known)
     spans = ranges(floats, points)
     grids = loop_grids(graph, points, spans, scheme)
+    refuse_loose(spans, grids)
     if searched and isinstance(ranges, SampleRanges) and ranges.method is RangeMethod.MSE:
         grids, _ = choose_grids(graph, points, pick_samples(ranges.frames, graph), spans, scheme, ())
     completed = insert_quantization(floats, points, spans, scheme=scheme, integers=IntegerDecisions(grids))
@@ -188,6 +209,8 @@ def _grid_of(name: str, span: Range, graph: Graph, missing: MissingIntegers, sch
     precision = scheme.data_precision(name)
     if precision != DEFAULT.data:
         return precision.data_grid(span)
+    if isinstance(span, DerivedRange):
+        return Precision(DERIVED_BITS).data_grid(span)
     summed = any(
         facts_of(node).effect is Effect.ADDS and name in node.inputs and not names_read(node) & set(graph.constants)
         for node in graph.nodes
@@ -204,6 +227,8 @@ def _grid_of(name: str, span: Range, graph: Graph, missing: MissingIntegers, sch
 def _describe(grid: Grid, span: Range) -> str:
     """Describe a grid in a few words."""
     (step,) = grid.step
+    if isinstance(span, DerivedRange):
+        return f"{grid.bits} bits, {BY_BOUNDS}"
     if step == span.step:
         return f"{grid.bits} bits, steps of {step}, which all samples are multiples of"
     return f"{grid.bits} bits, calibrated"

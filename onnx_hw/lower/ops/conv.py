@@ -151,7 +151,9 @@ def quantized_weights(builder: Builder, node: Node, k: int) -> QuantizedConstant
     if name not in builder.constants:
         if builder.constant(name) is not None:
             raise Obstacle(
-                "weights-float", f"the weights `{name}` must be quantized, but no DequantizeLinear makes them"
+                "weights-float",
+                f"the weights `{name}` must be quantized, but no DequantizeLinear makes them",
+                "let a build choose integers from samples (--calibration, --inputs), or quantize them in the model",
             )
         raise Obstacle("weights-not-constant", f"the weights `{name}` must be constant")
     return builder.constants[name]

@@ -50,7 +50,7 @@ def _of_node(node: Node, graph: Graph, ranges: Mapping[str, Range]) -> Range:
     data = [ranges[name] for name in node.inputs if name in ranges]
     effect = facts_of(node).effect
     if data and effect in ELEMENTWISE:
-        return _of_function(node, graph, ranges) or _hull(data)
+        return range_of_function(node, graph, ranges) or _hull(data)
     if data and effect is Effect.SUMS:
         return _of_sums(node, graph, ranges)
     if data and effect is Effect.KEEPS:
@@ -67,12 +67,16 @@ def _bounded(of: Range) -> Range:
     return Range(low, high) if max(-low, high) >= 1 / MAX_MAGNITUDE else Range(min(low, 0.0), 1 / MAX_MAGNITUDE)
 
 
-def _of_function(node: Node, graph: Graph, ranges: Mapping[str, Range]) -> Range | None:
-    """Return the range of a function on a grid of its arguments; None where it cannot be computed."""
+def range_of_function(
+    node: Node, graph: Graph, ranges: Mapping[str, Range], points_per_axis: Sequence[int] = POINTS_PER_AXIS
+) -> Range | None:
+    """Return the range of a function on a grid of its arguments, without what is not finite; None where it cannot be
+    computed.
+    """
     names = [name for name in dict.fromkeys(node.inputs) if name in ranges]
-    if len(names) > len(POINTS_PER_AXIS):
+    if len(names) > len(points_per_axis):
         return None
-    axes = [np.linspace(ranges[name].low, ranges[name].high, POINTS_PER_AXIS[len(names) - 1]) for name in names]
+    axes = [np.linspace(ranges[name].low, ranges[name].high, points_per_axis[len(names) - 1]) for name in names]
     points = dict(zip(names, (grid.reshape(-1) for grid in np.meshgrid(*axes)), strict=True))
     constants = [name for name in dict.fromkeys(node.inputs) if name in graph.constants]
     plain = Node(node.name, node.op_type, node.domain, node.version, node.inputs, node.outputs, {
