@@ -90,7 +90,7 @@ def spelled(numbers: Mapping[str, int]) -> str:
     """Write a folding briefly: lanes in and out, ``4×7``, or of all streams, ``4``; then all else that is not 1."""
     parts = ["×".join(str(number) for name, number in numbers.items() if name.endswith("lanes"))]
     parts += [f"{numbers[name]} {name}" for name in ("pixels", "steps", "taps") if numbers.get(name, 1) > 1]
-    parts += ["in block RAM"] if numbers.get("blocks") else []
+    parts += [words for name, words in (("blocks", "in block RAM"), ("quick", "of few stages")) if numbers.get(name)]
     in_pixels, out_pixels = (numbers.get(f"{side}_pixels", 1) for side in ("in", "out"))
     if (in_pixels, out_pixels) != (1, 1):
         parts.append(f"{in_pixels} to {out_pixels} pixels" if in_pixels != out_pixels else f"{in_pixels} pixels")

@@ -38,10 +38,15 @@ from onnx_hw.exact.rounding_shift import LoadableBounds, steps_of_shift
 from onnx_hw.exact.step_function import Steps, steps
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.requantize import requantize_demand
-from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Component, Operator, even_cuts, narrow_cuts, uneven_tiles
 from onnx_hw.ops.permutation import Permutation
-from onnx_hw.ops.requantizer_circuit import circuit_arithmetic, latency_of, loaded_numbers
+from onnx_hw.ops.requantizer_circuit import (
+    RequantizeFolding,
+    circuit_arithmetic,
+    latency_of,
+    loaded_numbers,
+    of_few_stages,
+)
 from onnx_hw.ops.rom_contents import RomImage, requantizer_memories
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order, channel_words, channels_of
@@ -49,29 +54,7 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import TestVectors, of_steps
 from onnx_hw_boards.demand import Demand
 
-
-@dataclass(frozen=True, repr=False)
-class RequantizeFolding(Folding):
-    """Folding of a requantizer.
-
-    Attributes:
-        lanes: channels per beat.
-        steps: cycles spent on a beat.
-        pixels: pixels per beat.
-        tile: pixels of a tile; 0 for those of a beat.
-        blocks: 1 where products with digits, one digit a step, or the results are looked up in block RAM; else 0.
-    """
-
-    lanes: int
-    steps: int = 1
-    pixels: int = 1
-    tile: int = 0
-    blocks: int = 0
-
-    @property
-    def width(self) -> int:
-        """Elements that are treated side by side."""
-        return self.lanes * self.pixels
+__all__ = ["Monotone", "NotInForm", "Requantize", "RequantizeFolding", "Staircase"]
 
 
 class NotInForm(ValueError):
@@ -180,6 +163,8 @@ class Monotone(Operator[RequantizeFolding]):
 
     def circuit_of(self, folding: RequantizeFolding) -> Requantizer:
         """Return the arithmetic under a folding."""
+        if folding.quick and (circuit := self._quick_circuits[folding.blocks]) is not None:
+            return circuit
         if folding.blocks:
             return self.values if self.values is not None else self.tables[folding.steps]
         if folding.steps == 1:
@@ -197,9 +182,18 @@ class Monotone(Operator[RequantizeFolding]):
         """Table of the results in place of a search of thresholds, which takes longer; None without a small one."""
         return quick_table(self.circuit, self.exact) if self.form is None and not self.tables else None
 
+    @cached_property
+    def _quick_circuits(self) -> tuple[Requantizer | None, Requantizer | None]:
+        """Arithmetic of a pipeline of few stages, without blocks and with them; None where there is none."""
+        one, other = (of_few_stages(circuit, self.operand.dtype, self.exact) for circuit in (self.circuit, self.values))
+        return one, other
+
     def quicker(self, folding: RequantizeFolding) -> Iterator[RequantizeFolding]:
         if not folding.blocks and self.values is not None:
-            yield replace(folding, blocks=1)
+            folding = replace(folding, blocks=1)
+            yield folding
+        if folding.steps == 1 and not folding.quick and self._quick_circuits[folding.blocks] is not None:
+            yield replace(folding, quick=1)
 
     def limits(self) -> dict[str, int]:
         return super().limits() | {"steps": self.most_steps}
@@ -211,6 +205,8 @@ class Monotone(Operator[RequantizeFolding]):
         if folding.blocks and folding.steps not in possible:
             steps = " or ".join(map(str, sorted(possible)))
             return f"steps must be {steps} with blocks = 1 here" if steps else "blocks must be 0 here"
+        if folding.quick and (folding.quick != 1 or folding.steps > 1 or self._quick_circuits[folding.blocks] is None):
+            return "quick must be 0 here"
         multiplied = replace(folding, steps=1) if folding.blocks else folding
         return super().illegal(multiplied) or uneven_tiles(self.input_orders(folding)[0])
 
@@ -261,7 +257,10 @@ class Monotone(Operator[RequantizeFolding]):
 
     def latency(self, folding: RequantizeFolding) -> int:
         """Return the pipeline stages of the arithmetic, behind the last step."""
-        return latency_of(self.circuit_of(folding), folding.steps)
+        return latency_of(self.circuit_of(folding), folding.steps, self._quick_type(folding))
+
+    def _quick_type(self, folding: RequantizeFolding) -> Int | None:
+        return self.operand.dtype if folding.quick else None
 
     def schedule(self, folding: RequantizeFolding) -> Schedule:
         beats, steps = self.input_orders(folding)[0].beats, folding.steps
@@ -270,7 +269,8 @@ class Monotone(Operator[RequantizeFolding]):
 
     def demand(self, folding: RequantizeFolding) -> Demand:
         (order,), circuit = self.input_orders(folding), self.circuit_of(folding)
-        return requantize_demand(circuit, self.operand.dtype, order, folding.steps, self.latency(folding))
+        steps, latency, quick = folding.steps, self.latency(folding), bool(folding.quick)
+        return requantize_demand(circuit, self.operand.dtype, order, steps, latency, quick=quick)
 
     def costs(self, folding: RequantizeFolding) -> LaneCost:
         """Return the cost of one lane."""
@@ -292,7 +292,7 @@ class Monotone(Operator[RequantizeFolding]):
         from onnx_hw_rtl.cores import requantize as rtl
 
         return rtl.Requantize(
-            circuit_arithmetic(self.circuit_of(folding), folding.steps),
+            circuit_arithmetic(self.circuit_of(folding), folding.steps, self._quick_type(folding)),
             words=channels_of(self.weight_words(folding)),
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,

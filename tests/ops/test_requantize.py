@@ -57,7 +57,7 @@ def requantizers(draw: st.DrawFn) -> tuple[Requantize, Folding]:
     wide, several, tile = draw(cuts(operand))  # type: ignore[assignment]
     folding = RequantizeFolding(wide, steps, *draw(st.sampled_from([(1, 0), (several, 0), (several, tile)])))
     looked_up = operator.in_blocks(folding, 99 * operand.size) if kind is ByArithmetic else ()
-    folding = draw(st.sampled_from([folding, *looked_up]))
+    folding = draw(st.sampled_from([folding, *looked_up, *operator.quicker(folding)]))
     return operator, replace(folding, tile=0) if "tiles" in operator.illegal(folding) else folding
 
 

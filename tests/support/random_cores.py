@@ -90,7 +90,9 @@ def folding_of(operator: Operator, draw: Random) -> Folding:
             seldom = "pixels" in field or field == "taps"
             several = "lanes" in field or field == "steps" or (seldom and draw.random() < 0.25)
             numbers[field] = (
-                draw.randint(1, min(most, 12)) if several else int(field != "blocks" and field[-4:] != "tile")
+                draw.randint(1, min(most, 12))
+                if several
+                else int(field not in ("blocks", "quick") and field[-4:] != "tile")
             )
         if "tile" in numbers and limits.get("tile") == 1:
             numbers["tile"] = 1

@@ -29,7 +29,9 @@ from onnx_hw.ops.stream_order import Order, channel_words, channels_of
 from onnx_hw_boards.demand import Adder, Comparator, Demand, LogicFunction, Memory, Paired, Register, Unseen
 
 
-def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: int, latency: int) -> Demand:
+def requantize_demand(
+    circuit: Requantizer, operand: Int, order: Order, steps: int, latency: int, *, quick: bool = False
+) -> Demand:
     """Return the demand of the whole core.
 
     Args:
@@ -37,6 +39,7 @@ def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: i
         order: in which they come; each group of channels has constants of its own.
         steps: cycles a beat.
         latency: from the last step to the result.
+        quick: whether no stage only waits.
     """
     chunks, run = order.groups, order.tile_groups
     rows = chunks if circuit.channels > 1 else 1
@@ -63,6 +66,8 @@ def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: i
         return (
             demand + order.width * (lane + _loaded_clamp(bits, result)) + 2 * loaded_number(result) + loaded_number(1)
         )
+    if quick:
+        return demand + order.width * _quick_lane(circuit, operand)
     lane, channel, alike = _lane(circuit, operand, rows, steps)
     channels = order.lanes * channel.copied(order.pixels)
     if isinstance(circuit, MultiplyAddShift) and circuit.bounds_type is not None:
@@ -84,6 +89,15 @@ def _digits_in_tables(circuit: DigitTable, loops: tuple[int, ...], lanes: int) -
     lane += Demand.of(Paired(Int.holding(circuit.low, circuit.high).bits))  # with the FIFO behind it
     due += Demand.of(Paired(sum(map(counted, loops))))
     return due + lanes * (lane + bounded(total - circuit.shift, circuit.low, circuit.high))
+
+
+def _quick_lane(circuit: MultiplyAddShift | TableRequantizer, operand: Int) -> Demand:
+    """Return the demand of a lane without the registers that only wait."""
+    saturated = _saturate(operand.bits, circuit.clamp.bits) if circuit.clamp != operand else Demand()
+    if isinstance(circuit, TableRequantizer):
+        return saturated + _rom(circuit.entry_type.bits, 1 << circuit.clamp.bits)
+    bounds = _clamp(circuit.sum_type.bits - circuit.shift, circuit.low, circuit.high)
+    return saturated + _sum_and_ties(circuit, 0) + bounds
 
 
 def _lane(
@@ -170,16 +184,23 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[D
         demand += Demand.of(Adder(x + 2 * digits + 1), LogicFunction(2, x), Register(x + 2 * digits))
         demand += delayed(shifted - dropped, 1)
         constants += delayed(part * steps, 1)
+    demand += _sum_and_ties(circuit, dropped)
+    if circuit.bounds_type is not None:
+        return demand + _loaded_clamp(widest - circuit.shift, circuit.bounds_type.bits), constants, turn
+    return demand + _clamp(widest - circuit.shift, circuit.low, circuit.high), constants, turn
+
+
+def _sum_and_ties(circuit: MultiplyAddShift, dropped: int) -> Demand:
+    """Return the demand of the addend and of the correction of ties, for a sum without its ``dropped`` lowest bits."""
+    widest = circuit.sum_type.bits
     first = (circuit.shift if circuit.tie_bit is None else circuit.tie_bit) - dropped  # bit of the sum that is read
-    demand += Demand.of(Adder(widest - dropped, carried=first), Register(widest - dropped - first))
+    demand = Demand.of(Adder(widest - dropped, carried=first), Register(widest - dropped - first))
     if circuit.tie_bit is not None:
         ties = circuit.shift - circuit.tie_bit
         demand += Demand.of(
             Adder(widest - circuit.tie_bit, carried=ties), Register(widest - circuit.shift), LogicFunction(1)
         )
-    if circuit.bounds_type is not None:
-        return demand + _loaded_clamp(widest - circuit.shift, circuit.bounds_type.bits), constants, turn
-    return demand + _clamp(widest - circuit.shift, circuit.low, circuit.high), constants, turn
+    return demand
 
 
 def _tree(kinds: list[tuple[int, ...]], x: int, *, lacks: bool) -> Demand:

@@ -58,6 +58,7 @@ class MultiplyAddShift:
         form: digits of a multiplier, bits of an addend and how many of its lowest bits are 0, where constants are
             loaded that fit; None where they follow from those that are here.
         bounds: the shape of ``low`` and ``high``, where they are loaded; None for constants.
+        quick: the shape of x, where the one multiplier is a power of two and no stage only waits; else None.
     """
 
     clamp: Shape
@@ -72,6 +73,7 @@ class MultiplyAddShift:
     steps: int = 1
     form: tuple[int, int, int] | None = None
     bounds: Shape | None = None
+    quick: Shape | None = None
 
     def with_numbers(self, m: Module, constants: FixedConstants) -> MultiplyAddShift:
         """Return the same with the values of single numbers that are loaded."""
@@ -89,6 +91,8 @@ class MultiplyAddShift:
     @property
     def latency(self) -> int:
         """Cycles from the last step to the result: constants, rows, their sum over digits and steps, addend, clamp."""
+        if self.quick is not None:
+            return 2 + (self.quick != self.clamp) + (self.tie_bit is not None)
         return 5 + (self.rows - 1).bit_length() + (self.steps > 1) + (self.tie_bit is not None) + 1
 
     @property
@@ -121,6 +125,8 @@ class MultiplyAddShift:
     def lane(
         self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int], constants: FixedConstants
     ) -> Value:
+        if self.quick is not None:
+            return self._bounded(m, name, self._shifted(m, name, x))
         bits = 2 * self.rows
         word = self._constants(m, f"{name}_constants", turn, channels, constants)
         if self.steps == 1:
@@ -151,6 +157,20 @@ class MultiplyAddShift:
                 ]
             shape = Shape(self.total.width - self.dropped, True)
             total = _sum(m, f"{name}_total", shape, Cat(left, sum_).as_signed(), self._addend(addend), Const(0, 1))
+        return self._bounded(m, name, total)
+
+    def _shifted(self, m: Module, name: str, x: Value) -> Value:
+        """Return x times the power of two plus the addend, one cycle later, or two where x has to be saturated."""
+        if self.quick != self.clamp:
+            x = saturate(m, name, x, self.clamp)
+        shifted = Cat(
+            Const(0, int(self.multipliers[0]).bit_length() - 1), x, *([] if self.clamp.signed else [Const(0, 1)])
+        )
+        addend = Const(int(self.addends[0]), self.total)
+        return _sum(m, f"{name}_total", self.total, shifted.as_signed(), addend, Const(0, 1))
+
+    def _bounded(self, m: Module, name: str, total: Value) -> Value:
+        """Return the result of a sum: without what a tie has too much, without the bits below, within the bounds."""
         shift = self.shift - self.dropped
         if self.tie_bit is not None:
             ties = total[shift] == self.tie_parity

@@ -47,19 +47,25 @@ class TableRequantizer:
         clamp: the shape to which x saturates.
         entries: (channels, 2^clamp.width): the result for clamp's lowest value first; or one row for all channels.
         entry_bits: bits of a signed entry, where entries are loaded that fit; 0 where they follow from those here.
+        quick: the shape of x, where all channels have the same row and no stage only waits; else None.
     """
 
     clamp: Shape
     entries: np.ndarray
     entry_bits: int = 0
+    quick: Shape | None = None
 
-    latency = 5
     steps = 1
+
+    @property
+    def latency(self) -> int:
+        """Cycles of a copy of x, the saturation, the memory, and a copy of the entry."""
+        return 5 if self.quick is None else 2 + (self.quick != self.clamp)
 
     def lane(
         self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int], constants: FixedConstants
     ) -> Value:
-        saturated = saturate(m, name, x, self.clamp)
+        saturated = x if self.quick == self.clamp else saturate(m, name, x, self.clamp)
         index = saturated ^ (self.clamp.signed << (self.clamp.width - 1))
         distinct = len(self.entries) > 1 and len(channels) > 1
         words = [
@@ -75,7 +81,7 @@ class TableRequantizer:
         if distinct:
             address = Cat(address, delayed(m, turn.place, 1, f"{name}_chunk"))
         m.d.comb += rom.addr.eq(address)
-        return delayed(m, rom.data.as_signed(), 1, f"{name}_entry")
+        return delayed(m, rom.data.as_signed(), int(self.quick is None), f"{name}_entry")
 
 
 @dataclass(frozen=True)
@@ -239,8 +245,9 @@ class Requantize(Core):
         engine: Engine,
         arithmetic: MultiplyAddShift | TableRequantizer | ThresholdRequantizer | RoundingShift,
     ) -> None:
+        quick = isinstance(arithmetic, MultiplyAddShift | TableRequantizer) and arithmetic.quick is not None
         for lane, turn in enumerate(self._turns(m, engine)):
-            x = delayed(m, self.i.payload[lane], 1, f"lane{lane}")
+            x = delayed(m, self.i.payload[lane], int(not quick), f"lane{lane}")
             channels = self.words[:, lane % self.words.shape[1]].tolist()
             result = arithmetic.lane(m, f"lane{lane}", x, turn, channels, self.constants)
             m.d.comb += self.outboxes["o"].data[lane].eq(result)
