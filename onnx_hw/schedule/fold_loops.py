@@ -187,18 +187,20 @@ class _Loops:
         Args:
             slower: cycles a frame that cores beside the loops may take at least.
         """
-        trials, better = 0, True
-        while better:
-            better = False
-            for node in self.products:
-                rest = [other for other in self.products if other is not node]
-                for changed in self._with_others(node, rest, slower):
-                    trials += 1
-                    if trials > MAX_TRIALS or self.enough:
-                        return
-                    if self._fits(changed) and self.consider(changed):
-                        better = True
-                        break
+        trials = 0
+        for exchange in (False, True):  # shapes alone first, which are few
+            better = True
+            while better:
+                better = False
+                for node in self.products:
+                    rest = [other for other in self.products if exchange and other is not node]
+                    for changed in self._with_others(node, rest, slower):
+                        trials += 1
+                        if trials > MAX_TRIALS or self.enough:
+                            return
+                        if self._fits(changed) and self.consider(changed):
+                            better = True
+                            break
 
     def _with_others(self, node: NetworkNode, rest: list[NetworkNode], slower: int) -> Iterator[Foldings]:
         """Yield foldings with lanes enough that differ in one product, or in one that is faster and another one that is

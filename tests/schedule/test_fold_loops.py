@@ -118,6 +118,15 @@ def test_the_products_that_a_step_waits_for_get_most_lanes(tmp_path: Path) -> No
     assert lanes["o"] < min(lanes[gate] for gate in "ig")
 
 
+def test_products_in_series_get_better_shapes_before_lanes(tmp_path: Path) -> None:
+    """A product whose last results need few cycles behind the last element of the state; 195 cycles otherwise."""
+    path = RecurrentNode("GRU", 4, 10, 24).write(tmp_path)
+    frames = {"x": np.random.default_rng(0).normal(0, 1, (8, 4, 1, 10)).astype(np.float32)}
+    design, _ = schedule_network(flow.quantize(flow.read(path), frames), Budget(mac_lanes=32), target=ecp5_at(50))
+    assert design.slowest_loop is not None and design.slowest_loop.step_cycles <= 182
+    assert_proven(prove(design, frames=3, stalls=True))
+
+
 def test_a_cell_of_several_products_is_folded() -> None:
     weights = np.random.default_rng(1).integers(-3, 4, (4, 6))
     cell = gated_cell(Tensor((4, 1, 2), Int(4)), np.ones((1, 4), np.int64), weights, 3)
@@ -140,7 +149,7 @@ def test_functions_on_a_loop_are_tables_where_there_is_room(tmp_path: Path, monk
         plain = schedule()
     quick, cramped = schedule(), schedule(bram=plain.resources().bram)
     steps = [design.slowest_loop.step_cycles for design in (quick, cramped, plain) if design.slowest_loop is not None]
-    assert steps[0] < steps[1] <= steps[2] and steps[0] <= steps[2] - 20
+    assert steps[0] < steps[1] <= steps[2] and steps[0] <= steps[2] - 30
     assert quick.resources().bram > plain.resources().bram >= cramped.resources().bram
     chosen = [node for node in quick.network.nodes if getattr(quick.folding(node), "blocks", 0)]
     assert [repr(node.operator) for node in chosen] == ["Staircase to -128..127"], "the Tanh; other tables are cheaper"
