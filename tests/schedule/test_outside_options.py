@@ -14,6 +14,7 @@ import onnx_hw_boards
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.network import Network
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
+from onnx_hw.ops.reduce import Reduce, ReduceFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.choose_outside import all_outside, put_outside
 from onnx_hw.schedule.cost_model import Cost
@@ -24,6 +25,7 @@ from onnx_hw.schedule.outside.outside_options import (
     least_traffic,
     outside_of,
     places_of_weights,
+    put_back_in_order,
 )
 from support.hand_built_designs import Sketch
 
@@ -98,6 +100,22 @@ def test_all_outside_leaves_what_would_need_more_memory() -> None:
     assert all_outside(chain(2, 64, 96)) == {"product0": 4}
     assert all_outside(chain(16, 16, 32)) == {}
     assert all_outside(chain(1, 4, 3)) == {"product0": 1}
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_a_reader_that_takes_tiles_spares_the_way_back(reduced: bool) -> None:
+    """A sum over the frame takes each channel for all pixels, so nothing puts the results back in order."""
+    sketch, tensor = Sketch(), Tensor((4, 4, 64), Int(8))
+    operator = MatMul(tensor, np.random.default_rng(0).integers(-8, 8, (512, 64)))
+    (y,) = sketch.add("product", operator, [sketch.input("x", tensor)], MatMulFolding(1, 1), 2)
+    if reduced:
+        sketch.add("sum", Reduce(operator.results()[0], "sum"), [y], ReduceFolding(1), 2)
+    network = sketch.design().network
+    (node, *_) = network.nodes
+    assert (put_back_in_order(network, node, 16) is None) == reduced
+    assert put_back_in_order(network, node, 4) == operator.results()[0]
+    (places,) = places_of_weights(network, COST).values()
+    assert any(place.tile == 16 and place.blocks <= 4 for place in places) == reduced
 
 
 def test_weights_that_are_loaded_or_come_stay() -> None:

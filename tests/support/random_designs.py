@@ -16,13 +16,13 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.convert_order import conversion
-from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, SlidingFolding
+from onnx_hw.ops.folding import ElementFolding, Folding, SlidingFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
-from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.reduce import Reduce, ReduceFolding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.stream_order import Order
@@ -125,7 +125,7 @@ class Builder:
         kind = self.draw(st.sampled_from(["max", "sum", "index"]))
         if kind == "index":
             return self.append(ArgMax(x.tensor), ArgMaxFolding(x.lanes), x)[0]
-        return self.append(Reduce(x.tensor, kind), EvenFolding(x.lanes), x)[0]
+        return self.append(Reduce(x.tensor, kind), ReduceFolding(x.lanes), x)[0]
 
     def join(self, a: Stream, b: Stream) -> Stream:
         """Two tensors of one shape, as wide as one of them or as anything."""

@@ -72,9 +72,9 @@ def saves_memory(network: Network, node: NetworkNode, tile: int) -> bool:
     """
     if tile == 1:
         return True
-    operand, result = node.operator.operands()[0], _narrowest_result(network, node)
-    held = tile * (operand.channels * operand.dtype.bits + result.channels * result.dtype.bits)
-    return held < node.operator.taped_size
+    operand, result = node.operator.operands()[0], put_back_in_order(network, node, tile)
+    bits = operand.channels * operand.dtype.bits + (result.channels * result.dtype.bits if result else 0)
+    return tile * bits < node.operator.taped_size
 
 
 def blocks_outside(network: Network, node: NetworkNode, operator: Operator[Any], tile: int, cost: Cost) -> int:
@@ -82,25 +82,40 @@ def blocks_outside(network: Network, node: NetworkNode, operator: Operator[Any],
     blocks = cost(operator, operator.narrowest).bram
     if tile == 1:
         return blocks
-    operand, result = operator.operands()[0], _narrowest_result(network, node)
+    operand, result = operator.operands()[0], put_back_in_order(network, node, tile)
     blocks += cost.of_fifo(operand.dtype.bits, tile * operand.channels).bram
+    if result is None:
+        return blocks
     back = conversion(Order(result, 1, 1, tile), Order(result, 1))
     return blocks + sum(cost(core, folding).bram for core, folding in back)
 
 
-def _narrowest_result(network: Network, node: NetworkNode) -> Tensor:
-    """Return the tensor of fewest bits that carries the results in tiles: that of the node, or of one behind it that
-    follows any order.
+def put_back_in_order(network: Network, node: NetworkNode, tile: int) -> Tensor | None:
+    """Return the tensor of fewest bits that carries the results in tiles until they are put back in the order of
+    pixels: that of the node, or of one behind it that follows any order. None where what reads it takes such tiles.
     """
     (narrowest,) = node.operator.results()
     readers = network.consumers(node.outputs[0])
-    while len(readers) == 1 and "tile" in (reader := readers[0][0]).operator.folding_type.names():
-        if reader.operator.macs or len(reader.outputs) > 1:
+    while len(readers) == 1:
+        reader = readers[0][0].operator
+        if not reader.macs and _takes_tiles(reader, tile):
+            return None
+        if "tile" not in reader.folding_type.names() or reader.macs or len(readers[0][0].outputs) > 1:
             break
-        (result,) = reader.operator.results()
+        (result,) = reader.results()
         narrowest = min(narrowest, result, key=lambda tensor: tensor.dtype.bits)
-        readers = network.consumers(reader.outputs[0])
+        readers = network.consumers(readers[0][0].outputs[0])
     return narrowest
+
+
+def _takes_tiles(operator: Operator[Any], tile: int) -> bool:
+    """Return whether tiles end at an operator: it takes them, and what it gives has fewer pixels."""
+    operand = operator.operands()[0]
+    if operand.pixels % tile or all(result.pixels == operand.pixels for result in operator.results()):
+        return False
+    comes = Order(operand, 1, 1, tile)
+    offered = operator.foldings(operator.cycles(operator.narrowest), comes)
+    return any(operator.input_orders(folding)[0].tile == tile for folding in offered)
 
 
 def least_traffic(options: Mapping[str, Sequence[PlaceOfWeights]], room: int) -> dict[str, PlaceOfWeights] | None:

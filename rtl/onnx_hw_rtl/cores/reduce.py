@@ -1,11 +1,12 @@
 """``o[channel] = max``, ``min`` or ``sum`` over all pixels: a global pool that needs no line buffer.
 
-One beat per cycle; a running result per chunk of channels is kept in a small memory; latency 2.
+One beat per cycle; a running result per chunk of channels is kept in a small memory, or in a register where each chunk
+comes for all pixels before the next one; latency 2.
 """
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 
 from onnx_hw_rtl.cores.pool import fold_into
 from onnx_hw_rtl.parts.distributed_memory import DistributedMemory
@@ -27,29 +28,41 @@ class Reduce(Core):
     Args:
         kind: ``max``, ``min`` or ``sum``.
         pixels, channels: size of a frame.
+        by_channels: whether each chunk comes for all pixels before the next one, not each pixel with all its chunks.
         i, o: the streams, with the same number of lanes.
         depth: FIFO depth of the output.
     """
 
     LATENCY = 2
 
-    def __init__(self, kind: str, *, pixels: int, channels: int, i: StreamShape, o: StreamShape, depth: int) -> None:
-        self.kind, self.pixels, self.lanes = kind, pixels, i.lanes
+    def __init__(
+        self,
+        kind: str,
+        *,
+        pixels: int,
+        channels: int,
+        by_channels: bool = False,
+        i: StreamShape,
+        o: StreamShape,
+        depth: int,
+    ) -> None:
+        self.kind, self.pixels, self.lanes, self.by_channels = kind, pixels, i.lanes, by_channels
         self.chunks, self.result = groups_of(channels, i.lanes), o.element
         super().__init__({"i": i.payload}, {"o": (o.payload, depth)}, ("reduce",))
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()
         outbox = self.outboxes["o"]
+        loops = {"pixel": self.pixels, "chunk": self.chunks}
         engine = Engine(
             m,
             "reduce",
-            {"pixel": self.pixels, "chunk": self.chunks},
+            dict(reversed(loops.items())) if self.by_channels else loops,
             pops=[(self.i, lambda turn: 1)],
             pushes=[(outbox, lambda turn: turn["pixel"] == self.pixels - 1)],
         )
         first = engine.decode(lambda turn: turn["pixel"] == 0, 1, "first")
-        chunks = engine.decode_copies(self.lanes, lambda turn: turn["chunk"], range(max(2, self.chunks)), "chunk")
+        chunks = self._chunks(engine)
         fires = Mux(ResetSignal(allow_reset_less=True), 0, engine.fire)
         element = delayed(m, self.i.payload, 1, "element")
         bits = len(element) // self.lanes
@@ -59,7 +72,10 @@ class Reduce(Core):
             total = Signal(self.result, name=f"total{lane}")
             following = Signal(self.result, name=f"following{lane}")
             result = delayed(m, following, 1, f"result{lane}")
-            stored = self._store(m, lane, chunk, control[1], following, result, platform)
+            if self.by_channels:
+                stored = self._hold(m, lane, control[1], following)
+            else:
+                stored = self._store(m, lane, chunk, control[1], following, result, platform)
             m.d.comb += [
                 value.eq(element[lane * bits : (lane + 1) * bits]),
                 total.eq(stored),
@@ -69,6 +85,21 @@ class Reduce(Core):
         self.arrives(m, "o", self.LATENCY)
         self.report(m, engine)
         return m
+
+    def _chunks(self, engine: Engine) -> list[Value]:
+        """Return the chunk of the current operation, for each lane; a constant where one total is enough."""
+        if self.by_channels:
+            return [Const(0, 1)] * self.lanes
+        return engine.decode_copies(self.lanes, lambda turn: turn["chunk"], range(max(2, self.chunks)), "chunk")
+
+    def _hold(self, m: Module, lane: int, strobe: Value, following: Value) -> Value:
+        """Return a lane's total so far, in stage 1, where the next operation adds to the same one. Arguments as for
+        ``_store``.
+        """
+        total = Signal(self.result, reset_less=True, name=f"held{lane}")
+        with m.If(strobe):
+            m.d.sync += total.eq(following)
+        return total
 
     def _store(
         self, m: Module, lane: int, chunk: Value, strobe: Value, following: Value, result: Value, platform: object

@@ -26,7 +26,7 @@ from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
-from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.reduce import Reduce, ReduceFolding
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
@@ -233,7 +233,7 @@ def test_words_that_may_be_block_ram_are_read_by_a_clock_there(operator: type) -
     image = Tensor((4, 4, 8), Int(8))
     core, folding = {
         Gearbox: lambda: (Gearbox(image), GearboxFolding(2, 3)),
-        Reduce: lambda: (Reduce(image, "sum"), EvenFolding(1)),
+        Reduce: lambda: (Reduce(image, "sum"), ReduceFolding(1)),
         Regroup: lambda: (Regroup(image), RegroupFolding(1, 1, 2)),
     }[operator]()  # type: ignore[index]
     read = re.compile(r"  cell \$memrd_v2 .*?\n  end\n", re.S)
