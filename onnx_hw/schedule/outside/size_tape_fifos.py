@@ -8,6 +8,7 @@ wait for it, and need room.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
@@ -18,6 +19,9 @@ from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.min_fifo_depths import horizon, least
 from onnx_hw.schedule.size_fifos import affordable
 from onnx_hw.timing.frame_times import Frames
+
+MAX_QUESTIONS = 60
+"""Number of times at most that the whole design is asked whether it keeps its interval."""
 
 FRAMES_AHEAD = 2
 """Frames of tokens in a FIFO that is deep enough for every need."""
@@ -51,7 +55,7 @@ def size_tape_fifos(design: Design, room: Budget, kept: Collection[str] = ()) ->
         deep = dict(ample)
         if not keeps(deep):
             return design  # something else slows it down
-    depths = _least_together(deep, now, edges, keeps)
+    depths = least_together(deep, now, edges, keeps)
     for shift in range(max(depths.values()).bit_length() + 1):
         some = {tensor: max(now[tensor], depth >> shift) for tensor, depth in depths.items()}
         sized = _with_depths(design, some)
@@ -60,20 +64,40 @@ def size_tape_fifos(design: Design, room: Budget, kept: Collection[str] = ()) ->
     return design
 
 
-def _least_together(
+def least_together(
     deep: Mapping[str, int],
     now: Mapping[str, int],
     edges: Mapping[str, Edge],
     keeps: Callable[[dict[str, int]], bool],
 ) -> dict[str, int]:
-    """Return depths that keep the interval, chosen one after the other, that of the widest stream first."""
-    depths = dict(deep)
-    for tensor in sorted((t for t in deep if deep[t] > now[t]), key=lambda t: -edges[t].bits):
-        steps = [now[tensor]]
-        while steps[-1] < deep[tensor]:
-            steps.append(min(deep[tensor], affordable(steps[-1] + 1, edges[tensor].deepest_at_once)))
-        holds = lambda step, t=tensor, steps=steps: keeps(depths | {t: steps[step]})  # noqa: E731
-        depths[tensor] = steps[least(holds, 0, len(steps) - 1)]
+    """Return depths that keep the interval, chosen one after the other, that of the widest stream first.
+
+    Most FIFOs may stay as they are, so those are asked for together: as many as may stay; the next one is looked for.
+    After ``MAX_QUESTIONS`` the others stay deep.
+    """
+    depths, asked = dict(deep), 0
+
+    def holds(fewer: Mapping[str, int]) -> bool:
+        nonlocal asked
+        asked += 1
+        return asked <= MAX_QUESTIONS and keeps(depths | dict(fewer))
+
+    def fails(some: int) -> bool:
+        return not holds({tensor: now[tensor] for tensor in free[:some]})
+
+    def has_room(step: int) -> bool:
+        return holds({free[stay]: steps[step]})
+
+    free = sorted((t for t in deep if deep[t] > now[t]), key=lambda t: -edges[t].bits)
+    while free and asked < MAX_QUESTIONS:
+        stay = bisect_left(range(1, len(free)), True, key=fails) if fails(len(free)) else len(free)
+        depths.update({tensor: now[tensor] for tensor in free[:stay]})
+        if stay < len(free):
+            steps, edge = [now[free[stay]]], edges[free[stay]]
+            while steps[-1] < deep[free[stay]]:
+                steps.append(min(deep[free[stay]], affordable(steps[-1] + 1, edge.deepest_at_once)))
+            depths[free[stay]] = steps[least(has_room, 1, len(steps) - 1)]
+        free = free[stay + 1 :]
     return depths
 
 
