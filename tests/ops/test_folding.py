@@ -20,10 +20,11 @@ EVERY = core_tests.operator_files()
 def test_what_is_said() -> None:
     assert RequantizeFolding(3).said() == {"lanes": 3}
     assert RequantizeFolding(3, 7).said() == {"lanes": 3, "steps": 7}
-    assert RequantizeFolding(3).numbers() == {"lanes": 3, "steps": 1, "pixels": 1, "tile": 0, "blocks": 0}
+    assert RequantizeFolding(3).numbers() == {"lanes": 3, "steps": 1, "pixels": 1, "tile": 0, "blocks": 0, "quick": 0}
     assert RequantizeFolding.required() == ("lanes",)
     some = (EvenFolding(4), SlidingFolding(4, 7), RequantizeFolding(1, 7, 2))
     assert [repr(folding) for folding in some] == ["4", "4×7", "1, 2 pixels, 7 steps"]
+    assert repr(RequantizeFolding(2, blocks=1, quick=1)) == "2, in block RAM, of few stages"
     several = (SlidingFolding(1, 9, 2, 2), SlidingFolding(1, 9, 4, 2), RearrangeFolding(2, 3, in_tile=4))
     assert [repr(folding) for folding in several] == ["1×9, 2 pixels", "1×9, 4 to 2 pixels", "2×3, in tile 4"]
     assert repr(RearrangeFolding(2, 3, in_tile=1, out_tile=2)) == "2×3, out tile 2"
