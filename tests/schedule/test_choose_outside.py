@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 import onnx_hw_boards
+from onnx_hw.assemble.netlist import netlist_of
 from onnx_hw.commands.weights_outside import with_weights_outside
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
@@ -51,6 +53,20 @@ def test_auto_puts_nothing_outside_that_fits() -> None:
     network = network_of(64, 32, 16)
     assert put_outside_what_does_not_fit(ULX3S, network, ScheduleRequest()) is not None
     assert outside(put_outside_what_does_not_fit(ULX3S, network, ScheduleRequest())) == []
+
+
+def test_a_network_that_fits_has_no_trace_of_a_tape() -> None:
+    """With --memory auto its circuit is the same text as without, and nothing in it deals or reads words."""
+
+    def circuit(network: Network, request: ScheduleRequest) -> str:
+        return netlist_of(schedule_for_board(ULX3S, network, replace(request, fps=1000))[0]).rtlil
+
+    network, choice = network_of(8, 16, 4), MemoryChoice.AUTO
+    alone = circuit(network, ScheduleRequest())
+    assert circuit(*with_weights_outside(choice, ULX3S, network, ScheduleRequest(), lambda _: None)) == alone
+    traces = re.compile("deal|flash|sdram|tape")
+    assert not traces.search(alone)
+    assert traces.search(circuit(put_outside(network, all_outside(network)), ScheduleRequest()))
 
 
 def test_auto_puts_outside_what_brings_the_least_traffic() -> None:
