@@ -1,9 +1,12 @@
 """Answers of ``check`` for the convolutional networks of torchvision and timm, as torch's exporters write them.
 
     python benchmarks/torch_networks.py [NAME ...] [--size 64] [--exporter old|new|both] [--seconds 60] [--memory 4]
+    python benchmarks/torch_networks.py --all [--seed 0] [--part 1/1]
 
 Needs torch, torchvision and timm. The weights are random. Each network is checked in a process of its own, with limits
-of processor time and of memory; a row has the answer, the seconds, and the peak of memory.
+of processor time and of memory; a row has the answer, the seconds, and the peak of memory. ``--all`` takes every
+convolutional network of the installed torchvision and timm in random order, one in four by the new exporter; a part is
+every n-th of them.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -32,6 +36,14 @@ TIMM = (
     " spnasnet_100 starnet_s1 tinynet_e tresnet_m xception41"
 )
 
+TRANSFORMERS = (
+    "beit cait coat convit crossvit csatv2 davit deepseek_vit deit eva gcvit gemma4_vit hiera hieradet_sam2 levit"
+    " maxvit maxxvit mlp_mixer mvitv2 naflexvit nest nextvit pit pvt_v2 qwen3_vit sequencer swin_transformer"
+    " swin_transformer_v2 swin_transformer_v2_cr tiny_vit tnt twins visformer vision_transformer"
+    " vision_transformer_hybrid vision_transformer_relpos vision_transformer_sam vitamin volo xcit"
+)
+"""Modules of both libraries whose networks are not made of convolutions."""
+
 ANSWERS = {0: "can be built", 1: "refused", 2: "too large"}
 """Answer of ``check`` by its exit code."""
 
@@ -49,19 +61,44 @@ def main() -> None:
     parser.add_argument("--exporter", choices=("old", "new", "both"), default="both")
     parser.add_argument("--seconds", type=int, default=60, help="limit of processor time")
     parser.add_argument("--memory", type=float, default=4.0, help="limit of address space, in GB")
+    parser.add_argument("--all", action="store_true", help="every convolutional network of both libraries")
+    parser.add_argument("--seed", type=int, default=0, help="order of --all, and which exporter each network has")
+    parser.add_argument("--part", default="1/1", metavar="K/N", help="the K-th of N parts of --all")
     options = parser.parse_args()
+    context = get_context("forkserver")  # this process stays small: see `checked`
+    context.set_forkserver_preload(["torch", "torchvision", "timm"])
     names = options.names or [f"torchvision/{n}" for n in TORCHVISION.split()] + [f"timm/{n}" for n in TIMM.split()]
     exporters = ("old", "new") if options.exporter == "both" else (options.exporter,)
+    networks = [(name, exporter) for name in names for exporter in exporters]
+    if options.all:
+        with ProcessPoolExecutor(1, context) as process:
+            names = process.submit(convolutional).result()
+        part, parts = map(int, options.part.split("/"))
+        draw = random.Random(options.seed)
+        draw.shuffle(names)
+        networks = [(name, draw.choice(("old", "old", "old", "new"))) for name in names][part - 1 :: parts]
     with tempfile.TemporaryDirectory() as folder:
-        for name in names:
-            for exporter in exporters:
-                path = Path(folder) / "network.onnx"
-                exporting = (name, path, options.size, exporter == "new")
-                with ProcessPoolExecutor(1, get_context("spawn")) as process:  # this process stays small: see `checked`
-                    if error := process.submit(exported, *exporting).result():
-                        print(f"{name:36} {exporter}  not exported: {error}", flush=True)
-                        continue
-                print(f"{name:36} {exporter}  {checked(path, options.seconds, options.memory)}", flush=True)
+        for name, exporter in networks:
+            path = Path(folder) / "network.onnx"
+            with ProcessPoolExecutor(1, context) as process:
+                if error := process.submit(exported, name, path, options.size, exporter == "new").result():
+                    print(f"{name:36} {exporter}  not exported: {error}", flush=True)
+                    continue
+            print(f"{name:36} {exporter}  {checked(path, options.seconds, options.memory)}", flush=True)
+
+
+def convolutional() -> list[str]:
+    """Return the names of all networks of torchvision and timm that classify pictures with convolutions."""
+    timm = importlib.import_module("timm")
+    torchvision = importlib.import_module("torchvision.models")
+    registry = importlib.import_module("timm.models._registry")
+    transformers = TRANSFORMERS.split()
+    names = [f"timm/{name}" for name in timm.list_models() if registry._model_to_module[name] not in transformers]
+    for name in torchvision.list_models(module=torchvision):
+        module = torchvision.get_model_builder(name).__module__.rpartition(".")[2]
+        if module not in transformers:
+            names.append(f"torchvision/{name}")
+    return sorted(names)
 
 
 def exported(name: str, path: Path, size: int, new: bool) -> str:
