@@ -15,6 +15,7 @@ from amaranth.hdl import Const
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onnx_hw.exact.digit_table import DigitTable
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer, table, thresholds
@@ -209,6 +210,19 @@ def test_only_lines_without_ties_are_looked_up() -> None:
     assert line.illegal(RequantizeFolding(1, 7, blocks=2)) == "blocks must be 0 or 1 here"
     assert not list(line.in_blocks(RequantizeFolding(1), 45 * 6))
     assert [folding.steps for folding in line.in_blocks(RequantizeFolding(1), 45 * 13)] == [7, 9, 13]
+
+
+def test_tables_are_made_only_for_block_rams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is proven on every argument, which takes long, and every design is verified."""
+
+    def refused(*_: object) -> dict[int, DigitTable]:
+        raise AssertionError("nothing asks for tables here")
+
+    monkeypatch.setattr("onnx_hw.ops.requantize.digit_tables", refused)
+    line = Requantize(Tensor((3, 3, 5), Int(24)), WIDE, OFFSETS, Grid.over(Int(8), zero_point=-3))
+    assert not line.illegal(RequantizeFolding(1))
+    with pytest.raises(AssertionError, match="tables"):
+        line.illegal(RequantizeFolding(1, 8, blocks=1))
 
 
 def test_the_fewest_blocks_in_time_are_offered() -> None:
