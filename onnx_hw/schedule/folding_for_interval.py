@@ -58,11 +58,13 @@ def fold(offers: Offers, interval: int, budget: Budget) -> dict[str, Folding] | 
             return _with_multipliers(offers, choice, allowed)
         if (over & ~exceeded).any():
             exceeded |= over
-            least = problem.at(shares := np.where(exceeded, 1 / np.maximum(allowed, 1), 0), 0)
+            shares = np.where(exceeded, 1 / np.maximum(allowed, 1), 0)
+            all_there_is = float(shares @ np.where(exceeded, allowed, 0)) + 1e-9
+            least = problem.at(shares, 0, beyond=all_there_is)
             assert least is not None, "at other prices there was a choice"
             if (least.used <= allowed).all():
                 return _with_multipliers(offers, least, allowed)
-            if least.exact and least.price > shares @ np.where(exceeded, allowed, 0) + 1e-9:
+            if least.exact and least.price > all_there_is:
                 return None
         ratio = choice.used / np.maximum(allowed, 1)
         prices = np.where(over, np.maximum(prices, MIN_PRICES) * np.clip(ratio**4, 1.25, 8), prices)
@@ -91,8 +93,10 @@ def _exceeds(problem: CheapestOfEach, over: np.ndarray, allowed: np.ndarray) -> 
         return False
     worth = np.where(np.isfinite(allowed) & (allowed > 0), allowed, np.inf)
     prices = (over + PRICE_SHARE_OF_ENOUGH * np.array([weight > 0 for weight in WEIGHTS.values()])) / worth
-    least, some = problem.at(prices, 0), np.isfinite(worth)
-    return least is not None and least.exact and least.price > float(prices[some] @ worth[some]) + 1e-9
+    some = np.isfinite(worth)
+    all_there_is = float(prices[some] @ worth[some]) + 1e-9
+    least = problem.at(prices, 0, beyond=all_there_is)
+    return least is not None and least.exact and least.price > all_there_is
 
 
 def fold_for(

@@ -19,7 +19,7 @@ from onnx_hw.ir.network import NetworkNode
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.schedule.candidates import Alternative, Alternatives, Offers
 from onnx_hw.schedule.converters import key_of
-from onnx_hw.schedule.coordinate_descent import Subproblems, Subset, TableSize, descend
+from onnx_hw.schedule.coordinate_descent import Solution, Subproblems, Subset, TableSize, descend
 from onnx_hw.schedule.cost_table import MAX_TABLE_ENTRIES, TAKEN, Axis, CostTable
 from onnx_hw.schedule.edge_costs import Neighbours
 
@@ -44,6 +44,29 @@ class Selection:
     exact: bool
 
 
+class _Scarcity:
+    """Bound on what a choice takes of one resource.
+
+    Attributes:
+        extra: (alternatives,) int64 by node: what each takes, beyond what the node needs at least.
+        room: the greatest sum of it.
+        previous: the last choice within the bound.
+    """
+
+    def __init__(self, extra: dict[str, np.ndarray], room: int) -> None:
+        self.extra, self.room = extra, room
+        self.previous: Subset | None = None
+
+    @classmethod
+    def without_bound(cls, extra: dict[str, np.ndarray]) -> _Scarcity:
+        """Return the bound that every choice keeps."""
+        return cls({name: np.zeros_like(some) for name, some in extra.items()}, 0)
+
+    def is_kept(self, picked: Subset) -> bool:
+        """Return whether a choice, (1,) int64 by node, keeps the bound."""
+        return sum(int(self.extra[name][k[0]]) for name, k in picked.items()) <= self.room
+
+
 class CheapestOfEach:
     """The problem at one interval, to be solved for several prices.
 
@@ -56,11 +79,11 @@ class CheapestOfEach:
         self._network = offers.network
         self._alternatives = alternatives
         amounts = {name: np.array([one.used[scarce] for one in some]) for name, some in alternatives.items()}
-        self._extra = {name: some - some.min() for name, some in amounts.items()}
-        most = sum(int(some.max()) for some in self._extra.values())
-        self._room = int(min(most, room - sum(int(some.min()) for some in amounts.values())))
-        if self._room == most:  # there is enough of it for every choice
-            self._extra, self._room = {name: np.zeros_like(some) for name, some in amounts.items()}, 0
+        extra = {name: some - some.min() for name, some in amounts.items()}
+        most = sum(int(some.max()) for some in extra.values())
+        least = int(min(most, room - sum(int(some.min()) for some in amounts.values())))
+        self._free = _Scarcity.without_bound(extra)
+        self._bounded = self._free if least == most else _Scarcity(extra, least)
         self._given = {
             tensor: _Classes([one.output_orders[k] for one in alternatives[node.name]])
             for node in offers.network.nodes
@@ -82,26 +105,32 @@ class CheapestOfEach:
         self._last = {
             self._axes[node.inputs[k]]: (node.name, k) for node in offers.network.nodes for k in self._ports(node)
         }
-        self._subproblems = Subproblems(self._all, self._branches(), self._size, MAX_SIZE)
-        self._previous: Subset | None = None
 
-    def at(self, prices: np.ndarray, fifos: float) -> Selection | None:
+    def at(self, prices: np.ndarray, fifos: float, beyond: float = np.inf) -> Selection | None:
         """Return the cheapest choice, or a cheap one where the table would be too large; None if neighbours do not come
         together.
+
+        The table without the bound is smaller by that axis, and its choice mostly keeps the bound: then no other that
+        does is cheaper.
 
         Args:
             prices: (resources,) float64.
             fifos: price of a LUT of the FIFOs between cores.
+            beyond: a price; where all choices surely cost more, the one returned may exceed the bound.
         """
-
-        def solve(subset: Subset, limit: int) -> tuple[float, Subset, bool] | None:
-            return self._solved(subset, limit, prices, fifos)
-
-        solution = descend(self._subproblems, solve, self._previous, MAX_TABLE_ENTRIES)
+        solution = None
+        if self._bounded.room > 0:
+            solution = self._cheapest(self._free, prices, fifos)
+            if solution is None:
+                return None
+            price, picked, exact = solution
+            if not (self._bounded.is_kept(picked) or (exact and price > beyond)):
+                solution = None
+        if solution is None:
+            solution = self._cheapest(self._bounded, prices, fifos)
         if solution is None:
             return None
         price, picked, exact = solution
-        self._previous = picked
         chosen = {name: self._alternatives[name][int(k[0])] for name, k in picked.items()}
         used = sum((one.used for one in chosen.values()), np.zeros(len(prices), dtype=np.int64))
         for node in self._network.nodes:
@@ -111,13 +140,28 @@ class CheapestOfEach:
                 used = used + self._edges[node.name, k].used[given, self._taken[node.name, k].of[picked[node.name]]][0]
         return Selection(chosen, used, price, exact)
 
+    def _cheapest(self, bound: _Scarcity, prices: np.ndarray, fifos: float) -> Solution | None:
+        """Return the cheapest choice within a bound, or a cheap one; None if there is no choice."""
+
+        def solve(subset: Subset, limit: int) -> Solution | None:
+            return self._solved(subset, limit, prices, fifos, bound)
+
+        def size(subset: Subset) -> TableSize:
+            return self._size(subset, bound.room)
+
+        problems = Subproblems(self._all, self._branches, size, MAX_SIZE)
+        solution = descend(problems, solve, bound.previous, MAX_TABLE_ENTRIES)
+        if solution is not None:
+            bound.previous = solution[1]
+        return solution
+
     def _solved(
-        self, subset: Subset, limit: int, prices: np.ndarray, fifos: float
-    ) -> tuple[float, Subset, bool] | None:
+        self, subset: Subset, limit: int, prices: np.ndarray, fifos: float, bound: _Scarcity
+    ) -> Solution | None:
         """Return the price, the alternatives and whether they are exact, where only a subset of the alternatives of
         each node may be chosen; None if they do not come together.
         """
-        table = CostTable(self._room, limit)
+        table = CostTable(bound.room, limit)
         for node in self._network.nodes:
             some, taken = subset[node.name], (node.name, TAKEN)
             table.begin(taken)
@@ -131,7 +175,7 @@ class CheapestOfEach:
             }
             alternatives = [self._alternatives[node.name][k] for k in some]
             own = np.array([one.used @ prices + one.fifos * fifos for one in alternatives])
-            table.choose(taken, ways, gives, own, self._extra[node.name][some])
+            table.choose(taken, ways, gives, own, bound.extra[node.name][some])
             table.narrow()
             if not np.isfinite(table.prices).any():
                 return None
@@ -150,7 +194,7 @@ class CheapestOfEach:
             ways = ways.reshape(-1)
             yield k, different[0], different[1], ways
 
-    def _size(self, subset: Subset) -> TableSize:
+    def _size(self, subset: Subset, room: int) -> TableSize:
         """Return how large the tables are if each node may choose one alternative, or among all."""
         open_axes: dict[Axis, int] = {}
         largest = remembered = 0
@@ -160,13 +204,13 @@ class CheapestOfEach:
                 axis, ways = self._axes[node.inputs[k]], 1 if len(some) == 1 else self._ways[node.name, k]
                 if self._last[axis] == (node.name, k):
                     del open_axes[axis]
-                size = prod(open_axes.values()) * ways * (self._room + 1)
+                size = prod(open_axes.values()) * ways * (room + 1)
                 largest, remembered = max(largest, size), remembered + size
             for tensor in node.outputs:
                 if tensor in self._axes:
                     open_axes[self._axes[tensor]] = 1 if len(some) == 1 else len(self._given[tensor].orders)
-            largest = max(largest, prod(open_axes.values()) * (self._room + 1))
-            while (size := prod(open_axes.values()) * (self._room + 1)) > MAX_TABLE_ENTRIES and open_axes:
+            largest = max(largest, prod(open_axes.values()) * (room + 1))
+            while (size := prod(open_axes.values()) * (room + 1)) > MAX_TABLE_ENTRIES and open_axes:
                 widest = max(open_axes, key=lambda axis: open_axes[axis])
                 if open_axes[widest] == 1:
                     break
@@ -201,6 +245,7 @@ class CheapestOfEach:
                 if any((reader.name, k) not in self._network.fed_back for reader, k in self._network.consumers(tensor)):
                     yield tensor, different.setdefault(self._given[tensor].of.tobytes(), (node.name, tensor))
 
+    @cached_property
     def _branches(self) -> list[str]:
         """Return the nodes whose outputs stay open beyond the next node."""
         places = {node.name: k for k, node in enumerate(self._network.nodes)}

@@ -141,6 +141,43 @@ def test_choice_is_the_cheapest_of_all(rounds: int | None, share_right: float, m
     assert right >= share_right * SEEDS
 
 
+def test_a_bound_that_is_kept_is_no_axis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table with an axis for the scarce resource is made only where the cheapest choice takes too much of it."""
+    rooms: list[int] = []
+    init = CostTable.__init__
+
+    def recorded(self: CostTable, room: int, *limit: int) -> None:
+        rooms.append(room)
+        init(self, room, *limit)
+
+    monkeypatch.setattr(CostTable, "__init__", recorded)
+    prices, tight = PRICES.copy(), 0
+    prices[LANES] = -1000  # else the cheapest choice always takes the fewest
+    for seed in range(SEEDS):
+        network = drawn(np.random.default_rng(seed))
+        offers, interval = Offers(network, cost), longest_interval(network)
+        alternatives = offers.at(interval // 2, Budget())
+        assert alternatives is not None
+        free = CheapestOfEach(offers, alternatives, interval, LANES, np.inf).at(prices, 1)
+        assert free is not None
+        enough = int(free.used[LANES])
+        rooms.clear()
+        kept = CheapestOfEach(offers, alternatives, interval, LANES, enough).at(prices, 1)
+        assert kept is not None
+        assert kept.price == pytest.approx(free.price)
+        assert set(rooms) == {0}
+        if enough > sum(min(int(one.used[LANES]) for one in some) for some in alternatives.values()) + 1:
+            tight += 1
+            problem = CheapestOfEach(offers, alternatives, interval, LANES, enough - 1)
+            less, beyond = problem.at(prices, 1), problem.at(prices, 1, beyond=free.price - 1)
+            assert less is not None
+            assert less.used[LANES] < enough
+            assert less.price >= free.price
+            assert beyond is not None
+            assert beyond.price == pytest.approx(free.price)
+    assert tight > 0
+
+
 def test_tables_of_a_dense_block_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not exponential in the branches; and a table that would be too large is not made first and cut then."""
     sizes: list[int] = []
