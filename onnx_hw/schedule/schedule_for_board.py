@@ -29,7 +29,7 @@ from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.min_cycles import longest_interval
 from onnx_hw.schedule.outside.size_tape_fifos import size_tape_fifos
 from onnx_hw.schedule.schedule_network import design_at_rate, has_slow_design, schedule_network
-from onnx_hw.schedule.search_folding import Search, far_too_little
+from onnx_hw.schedule.search_folding import QUICK_SEARCH, Search, far_too_little
 from onnx_hw.schedule.write_tape import write_tape
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
@@ -173,16 +173,24 @@ def _on_chip(
     return schedule_network(network, budget, request, target=target, most=most, elsewhere=elsewhere, search=search)
 
 
+MAX_SEARCHED_NODES = 60
+"""Number of nodes of a network that is refused only after every design that a build would try."""
+
+
 def refuse_what_does_not_fit(board: Board, network: Network, request: ScheduleRequest) -> None:
-    """Raise the ``UserError`` of ``schedule_for_board``, if any; how fast a design would be is not worked out."""
-    search = Search(for_loops=False, least_fifos=False)
+    """Raise the ``UserError`` of ``schedule_for_board``, if any; how fast a design would be is not worked out.
+
+    For a larger network the slowest designs and a few others are tried: it fits clearly, or it is too large.
+    """
+    large = unbounded(request) and len(network.nodes) > MAX_SEARCHED_NODES
+    search = QUICK_SEARCH if large else Search(for_loops=False, least_fifos=False)
     if unbounded(request) and _slowest_fits(board, network, request, search):
         return
     if network.loops and request.fps is None:
         with suppress(UserError):
-            schedule_for_board(board, network, request, Search(for_loops=False, least_fifos=False))
+            schedule_for_board(board, network, request, search)
             return
-    schedule_for_board(board, network, request, Search(least_fifos=False))
+    schedule_for_board(board, network, request, replace(search, for_loops=True))
 
 
 def unbounded(request: ScheduleRequest) -> bool:

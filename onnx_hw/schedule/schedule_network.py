@@ -229,7 +229,7 @@ class Designs:
         if cheapest is None or self._hopeless(most, cost):
             return fitting
         rooms = [budget, budget.stretched(resources_of(self._network, cheapest, cost), most), most]
-        _, *more = dict.fromkeys(rooms + [replace(room, in_logic=True) for room in rooms])
+        _, *more = dict.fromkeys(rooms + [replace(room, in_logic=True) for room in rooms if self._search.thorough])
         return next(filter(None, (self._fitting(room, most, target, interval) for room in more)), None)
 
     def slowest(self, most: Budget, target: DesignTarget) -> tuple[Design, dict[str, Folding]] | None:
@@ -295,7 +295,9 @@ class Designs:
         """
         quickly = not self._search.least_fifos and self._latency is None
         fitting, surely = self._first_that_fits(room, most, target, interval, quickly)
-        return fitting if surely else self._first_that_fits(room, most, target, interval, quickly=False)[0]
+        if surely or not self._search.thorough:
+            return fitting
+        return self._first_that_fits(room, most, target, interval, quickly=False)[0]
 
     def _first_that_fits(
         self, room: Budget, most: Budget, target: DesignTarget, interval: int | None, quickly: bool
@@ -341,7 +343,8 @@ class Designs:
             if interval is not None or slower == self._longest or (chosen is None and room == whole):
                 return None, surely
             slower = max(slower, last)
-            slower, room, tries = min(slower + max(slower // 2, 1), self._longest), whole, 0
+            slower += max(slower // 2 if self._search.thorough else 3 * slower, 1)
+            slower, room, tries = min(slower, self._longest), whole, 0
 
     def _faster(self, fitting: Fitting, first: int, room: Budget, most: Budget) -> Fitting:
         """Return the fastest of some designs of more than ``first`` cycles that fit with their FIFOs, if it is faster

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -59,6 +60,21 @@ def choose_folding(network: Network, budget: Budget, from_interval: int = 0, cos
     return _choose(Offers(network, cost, in_logic=True), budget, from_interval, longest) or foldings
 
 
+def any_folding(network: Network, budget: Budget, from_interval: int = 0, cost: Cost = own_cost) -> Foldings | None:
+    """Return foldings that fit, at an interval of ``from_interval`` or more; None if none are seen.
+
+    The first that fits is taken, in little time; ``choose_folding`` may know faster ones.
+    """
+    for in_logic in (False, True) if budget.in_logic else (False,):
+        offers = Offers(network, cost, in_logic=in_logic)
+        if not far_too_little(offers, budget):
+            _, one = offers.least_cycles
+            foldings = _fastest(offers, budget, max(one, from_interval), longest_interval(network), any_will_do=True)
+            if foldings is not None:
+                return foldings
+    return None
+
+
 def _choose(offers: Offers, budget: Budget, from_interval: int, longest: int | None = None) -> Foldings | None:
     """Return the foldings of an interval no longer than that.
 
@@ -81,8 +97,8 @@ def _interval(network: Network, foldings: Foldings) -> int:
     return max(node.operator.cycles(foldings[node.name]) for node in network.nodes)
 
 
-def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings | None:
-    """Return the fastest foldings from ``first`` to ``last`` cycles.
+def _fastest(offers: Offers, budget: Budget, first: int, last: int, *, any_will_do: bool = False) -> Foldings | None:
+    """Return the fastest foldings from ``first`` to ``last`` cycles, or the first that are seen.
 
     The lanes that all nodes need at least are a falling function of the interval, which steps where that of a node
     does: the first of its steps that the budget allows is a bound, and mostly what is found. Where something else is
@@ -102,8 +118,10 @@ def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings 
         if good == last or (tried == MAX_MISSES and hopeless(offers, budget)):
             return None
         fails, good, stride = good, min(good + stride, last), 2 * stride
+        if any_will_do and tried == MAX_MISSES:
+            good = last
         best = fits(good)
-    while good - fails > 1 + good // INTERVAL_TOLERANCE:
+    while good - fails > 1 + good // INTERVAL_TOLERANCE and not any_will_do:
         middle = (fails + good) // 2
         foldings = fits(middle)
         if foldings is None:
@@ -187,14 +205,19 @@ def interval_for_lanes(offers: Offers, budget: Budget, first: int, last: int) ->
     return first + bisect_left(range(first, last + 1), True, key=enough)
 
 
-def cheapest_folding(network: Network, budget: Budget, interval: int, cost: Cost = own_cost) -> Foldings | None:
+def cheapest_folding(
+    network: Network, budget: Budget, interval: int, cost: Cost = own_cost, *, steps: int = 8
+) -> Foldings | None:
     """Return cheap foldings that take at most ``interval`` cycles; None if none were found.
 
     A slower design is a cheaper one but for luck of rounding, which is tried down to half the interval.
+
+    Args:
+        steps: number of shorter intervals that are tried, at most 8.
     """
     for in_logic in (False, True) if budget.in_logic else (False,):
         offers = Offers(network, cost, in_logic=in_logic)
-        for sixteenths in range(16, 7, -1):
+        for sixteenths in range(16, 7, -8 // steps):
             foldings = fold(offers, interval * sixteenths // 16, budget)
             if foldings is not None:
                 return foldings
@@ -213,6 +236,8 @@ class Search:
         least_fifos: whether FIFOs are as shallow as the interval allows. Otherwise a design whose FIFOs are deeper is
             good enough where it fits, which is known sooner.
         tighter_rooms: number of times that nodes get less room, so that enough is left for FIFOs.
+        thorough: whether a design is tried in every way that may make it fit, with products of look-up tables, too.
+            Otherwise few are tried.
     """
 
     fastest: Callable[[Network, Budget, int, Cost], Foldings | None] = choose_folding
@@ -220,3 +245,10 @@ class Search:
     for_loops: bool = True
     least_fifos: bool = True
     tighter_rooms: int = 3
+    thorough: bool = True
+
+
+QUICK_SEARCH = Search(
+    any_folding, partial(cheapest_folding, steps=2), for_loops=False, least_fifos=False, tighter_rooms=1, thorough=False
+)
+"""Search that knows soon whether a design fits, except where it barely does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.schedule_network import schedule_network
-from onnx_hw.schedule.search_folding import Search, choose_folding
+from onnx_hw.schedule.search_folding import QUICK_SEARCH, Search, any_folding, choose_folding
 from support.fixture_paths import EXAMPLES
 
 
@@ -31,3 +32,28 @@ def test_tighter_and_slower_designs_are_few(logic: int) -> None:
     with pytest.raises(UserError, match="too-big"):
         schedule_network(network, room, ScheduleRequest(), target=target, most=room, search=Search(fastest=counted))
     assert len(tried) > 5
+
+
+@pytest.mark.parametrize("logic", [2100, 2250])
+def test_a_quick_search_tries_a_few_designs(logic: int) -> None:
+    """It is for large networks, where each takes a second or more."""
+    network = flow.quantize(flow.read(EXAMPLES / "digits" / "digits.onnx"))
+    target, room, tried = DesignTarget(find_board("icebreaker"), 24), Budget(mac_lanes=8, dsp=8, logic=logic), []
+
+    def counted(*arguments: Any) -> Any:
+        tried.append(arguments)
+        return any_folding(*arguments)
+
+    search = replace(QUICK_SEARCH, fastest=counted)
+    with pytest.raises(UserError, match="too-big"):
+        schedule_network(network, room, ScheduleRequest(), target=target, most=room, search=search)
+    assert 0 < len(tried) <= 20
+
+
+def test_a_quick_search_finds_designs_that_fit() -> None:
+    network = flow.quantize(flow.read(EXAMPLES / "digits" / "digits.onnx"))
+    target, room = DesignTarget(find_board("icebreaker"), 24), Budget(mac_lanes=8, dsp=8, logic=3800, bram=28)
+    design, _ = schedule_network(network, room, ScheduleRequest(), target=target, most=room, search=QUICK_SEARCH)
+    fastest, _ = schedule_network(network, room, ScheduleRequest(), target=target, most=room)
+    assert not room.excess(design.with_fifos())
+    assert design.interval >= fastest.interval
