@@ -12,6 +12,7 @@ every n-th of them.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import random
@@ -60,7 +61,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=64, help="height and width of the pictures")
     parser.add_argument("--exporter", choices=("old", "new", "both"), default="both")
     parser.add_argument("--seconds", type=int, default=60, help="limit of processor time")
-    parser.add_argument("--memory", type=float, default=4.0, help="limit of address space, in GB")
+    parser.add_argument("--memory", type=float, default=4.0, help="limit of memory, weights in files aside, in GB")
     parser.add_argument("--all", action="store_true", help="every convolutional network of both libraries")
     parser.add_argument("--seed", type=int, default=0, help="order of --all, and which exporter each network has")
     parser.add_argument("--part", default="1/1", metavar="K/N", help="the K-th of N parts of --all")
@@ -77,8 +78,8 @@ def main() -> None:
         draw = random.Random(options.seed)
         draw.shuffle(names)
         networks = [(name, draw.choice(("old", "old", "old", "new"))) for name in names][part - 1 :: parts]
-    with tempfile.TemporaryDirectory() as folder:
-        for name, exporter in networks:
+    for name, exporter in networks:
+        with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "network.onnx"
             with ProcessPoolExecutor(1, context) as process:
                 if error := process.submit(exported, name, path, options.size, exporter == "new").result():
@@ -104,7 +105,8 @@ def convolutional() -> list[str]:
 def exported(name: str, path: Path, size: int, new: bool) -> str:
     """Export as ``export``; return why that failed, or an empty text. The errors of torch do not leave a process."""
     try:
-        export(name, path, size, new)
+        with contextlib.redirect_stdout(sys.stderr):
+            export(name, path, size, new)
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
         return str(error).splitlines()[0][:80]
     return ""
@@ -155,7 +157,7 @@ def checked(path: Path, seconds: int, gigabytes: float) -> str:
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-        resource.setrlimit(resource.RLIMIT_AS, (int(gigabytes * 1e9),) * 2)
+        resource.setrlimit(resource.RLIMIT_DATA, (int(gigabytes * 1e9),) * 2)  # weights in files are mapped
 
     command = [sys.executable, "-m", "onnx_hw", "check", str(path), "--json"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limit)
