@@ -174,7 +174,7 @@ class Monotone(Operator[RequantizeFolding]):
 
     @cached_property
     def tables(self) -> dict[int, DigitTable]:
-        """Arithmetic that looks products up, proven equal to ``exact``, by the steps of a beat; empty without any."""
+        """Arithmetic that looks products up, by the steps of a beat; the proofs take long. Empty without any."""
         return {} if self.form is not None else digit_tables(self.exact, self.operand.dtype)
 
     @cached_property
@@ -201,7 +201,6 @@ class Monotone(Operator[RequantizeFolding]):
     def illegal(self, folding: RequantizeFolding) -> str:
         if folding.blocks not in (0, 1):
             return "blocks must be 0 or 1 here"
-        # Without block RAMs, the tables and their proofs, which take long, need not be known.
         if folding.blocks and folding.steps not in (possible := (1,) if self.values else self.tables):
             steps = " or ".join(map(str, sorted(possible)))
             return f"steps must be {steps} with blocks = 1 here" if steps else "blocks must be 0 here"
@@ -339,7 +338,7 @@ class Requantize(Monotone):
         for name, count in (("slope", len(self.slope)), ("offset", len(self.offset)), ("grid", self.grid.channels)):
             if count not in (1, self.operand.channels):
                 raise ValueError(f"{name} must have 1 or {self.operand.channels} entries, not {count}")
-        if min(self.slope) < 0:
+        if any(slope.numerator < 0 for slope in self.slope):  # fractions compare slowly
             raise ValueError(f"a requantizer's slope must not be negative, not {min(self.slope)}")
 
     @property
@@ -355,10 +354,11 @@ class Requantize(Monotone):
         """The function, as thresholds, over the operand's reachable range."""
         return steps(self.slope, self.offset, self.grid, *self.operand.range)
 
-    @property
+    @cached_property
     def kinds(self) -> np.ndarray:
-        numbers: dict[tuple[Fraction, ...], int] = {}
-        return np.array([numbers.setdefault(line, len(numbers)) for line in self._lines])
+        numbers: dict[tuple[tuple[int, int], ...], int] = {}
+        lines = [tuple(number.as_integer_ratio() for number in line) for line in self._lines]  # these hash quickly
+        return np.array([numbers.setdefault(line, len(numbers)) for line in lines])
 
     def of_channels(self, operand: Tensor, channels: np.ndarray) -> Self:
         slope, offset, step, zero_point = (
