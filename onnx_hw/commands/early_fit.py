@@ -30,9 +30,10 @@ NARROWER_BITS = ((6, 8), (4, 8), (4, 6), (4, 4), (3, 4), (2, 4))
 """Bits of weights and data that are tried where a model is too large, the least loss first."""
 
 
-WEIGHTS_BEYOND_DOUBT = 32
+WEIGHTS_BEYOND_DOUBT = 16
 """Multiple of the largest chip's memory from which on the weights alone decide. Below, the whole network is lowered and
-scheduled: that takes seconds, says exactly what is too large, and names everything else that is wrong.
+scheduled: that takes seconds, half a minute of the slowest networks of this size, says exactly what is too large, and
+names everything else that is wrong.
 """
 
 BITS_PER_LUT = 16
