@@ -107,8 +107,8 @@ def exported(name: str, path: Path, size: int, new: bool) -> str:
     try:
         with contextlib.redirect_stdout(sys.stderr):
             export(name, path, size, new)
-    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
-        return str(error).splitlines()[0][:80]
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
+        return (str(error).splitlines() or [type(error).__name__])[0][:80]
     return ""
 
 
