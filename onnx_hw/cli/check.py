@@ -35,15 +35,14 @@ def check(
     found = check_file(model, **asdict(reading))
     checked, obstacle = CheckResult(found), None
     if found.valid and not onnx_only:
-        from onnx_hw.commands.check import check_hardware
-        from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
+        from onnx_hw.commands.check import answer_for_hardware
         from onnx_hw.report.build_command import build_command
         from onnx_hw.report.build_request import flat
 
         options = BuildOptions(model=model, reading=reading, **fields)
-        obstacle = check_hardware(options, found.model)
+        obstacle, lacks_scales = answer_for_hardware(options, found.model)
         command = build_command({**flat(options), "model": str(model)})
-        if obstacle is None and found.model is not None and not is_quantized(found.model):
+        if lacks_scales:
             command += " --calibration samples.npz"
         checked = checked.with_hardware(obstacle, options.board, command)
     terminal = session.terminal

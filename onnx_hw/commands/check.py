@@ -17,7 +17,12 @@ from onnx_hw.schedule.schedule_for_board import refuse_what_does_not_fit
 
 
 def check_hardware(options: BuildOptions, model: Model | None = None) -> UserError | None:
-    """Return everything that prevents hardware for a model; None where it can be built.
+    """Return everything that prevents hardware for a model; None where it can be built, as ``answer_for_hardware``."""
+    return answer_for_hardware(options, model)[0]
+
+
+def answer_for_hardware(options: BuildOptions, model: Model | None = None) -> tuple[UserError | None, bool]:
+    """Return everything that prevents hardware for a model, or None, and whether a build needs samples for its scales.
 
     A float model is tried with assumed scales, and is not run: its data do not decide whether it can be built.
 
@@ -31,8 +36,15 @@ def check_hardware(options: BuildOptions, model: Model | None = None) -> UserErr
             refuse_too_many_weights(given.frame.model, scheme, options.board)
             prepared = prepare_model(given.frame.model)
             refuse_too_many_weights(prepared.canonical, scheme, options.board)
-            network = quantize_model(prepared, assume_ranges, scheme).network
-        refuse_what_does_not_fit(find_board(options.board), verify_network(network), options.scheduling)
+            quantized = quantize_model(prepared, assume_ranges, scheme)
+        network = verify_network(quantized.network)
+        refuse_what_does_not_fit(find_board(options.board), network, options.scheduling)
     except UserError as error:
-        return error
-    return None
+        return error, False
+    if not prepared.brings or not quantized.chosen:
+        return None, not prepared.brings
+    try:
+        quantize_model(prepared, None, scheme)
+    except UserError:
+        return None, True
+    return None, False

@@ -47,7 +47,7 @@ def elsewhere(monkeypatch, tmp_path):
     ids=" ".join,
 )
 def test_wrong_arguments(arguments):
-    workshop = Instead(build=print, run=print, check_hardware=print)
+    workshop = Instead(build=print, run=print, answer_for_hardware=print)
     done = call(*arguments, by=workshop)
     assert done.exit_code == 1
     assert done.stderr.startswith("error[usage]: ")

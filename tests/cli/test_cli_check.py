@@ -15,6 +15,8 @@ from onnx_hw.runtime.options import BuildOptions, OutputKind, QuantizeOptions
 from onnx_hw.runtime.schedule_request import ScheduleRequest
 from support.cli_runner import Instead, call
 from support.fixture_paths import EXAMPLES
+from support.onnx_oracle import write
+from support.qdq_models import Sketch
 
 DIGITS = str(EXAMPLES / "digits" / "digits.onnx")
 
@@ -30,7 +32,11 @@ class Obstacles(Instead):
 
     def __init__(self):
         self.found: list[Problem] = []
-        super().__init__(check_hardware=lambda *_: UserError(*self.found) if self.found else None)
+        super().__init__(answer_for_hardware=self.answer)
+
+    def answer(self, options, *_):
+        """Answer that a model whose name says that it has floats lacks scales."""
+        return (UserError(*self.found), False) if self.found else (None, "float" in str(options.model))
 
 
 @pytest.fixture
@@ -47,6 +53,19 @@ def test_check_a_model_that_can_be_built(hardware):
     assert done.stderr == ""  # our own example does not earn a warning
     assert {warning["code"] for warning in json.loads(call("check", DIGITS, "--json", by=hardware).stdout)["warnings"]}
     assert "error[name-not-identifier]" in call("check", DIGITS, "--strict", by=hardware).stderr
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_a_layer_in_floats_needs_samples_unless_integers_bound_it(quantized, tmp_path):
+    sketch, generator = Sketch(), np.random.default_rng(0)
+    weights = [sketch.constant(generator.normal(0, 0.5, shape).astype("f")) for shape in ((1, 9, 4), (1, 9, 3))]
+    x = sketch.through_integers("x", 0.02, 3) if quantized else "x"
+    y = sketch.through_integers(sketch.node("GRU", x, *weights, hidden_size=3), 0.01, 0)
+    last = sketch.dequantized(generator.integers(-99, 99, (3, 2)).astype(np.int8), 0.01, np.int8(0))
+    write(sketch, tmp_path / "m.onnx", {"x": [5, 1, 4]}, sketch.node("MatMul", y, last))
+    done = call("check", str(tmp_path / "m.onnx"))
+    assert "can be built" in done.stdout
+    assert ("--calibration" in done.stdout) is not quantized
 
 
 def test_check_says_what_to_type_next(hardware):

@@ -15,7 +15,7 @@ FUNCTIONS = {
     "build": "onnx_hw.commands.build.build",
     "run": "onnx_hw.commands.run.run",
     "verify": "onnx_hw.commands.verify.verify",
-    "check_hardware": "onnx_hw.commands.check.check_hardware",
+    "answer_for_hardware": "onnx_hw.commands.check.answer_for_hardware",
     "open": "webbrowser.open",
 }
 """Functions that commands call, by the name that a test knows them by."""
