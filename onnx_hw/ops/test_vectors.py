@@ -23,13 +23,18 @@ from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 
 FRAMES = 4
-"""Frames of every core: the least result, the greatest, and two that are drawn where the whole frame makes it."""
+"""Frames of every run of a core: the least result, the greatest, and two that are drawn where the whole frame makes
+it."""
+RUNS = 4
+"""Runs of a core whose vectors take long. Each has its own; a compiled simulator takes them at once."""
 MAX_ARGUMENTS = 2048
 """Arguments of a channel at most. Of functions with more thresholds some are tested, evenly chosen."""
 SPREAD_ARGUMENTS = 16
 SEED = 21
-MAX_CYCLES = 400_000
-"""Cycles of a core of sums of products, whose vectors may take many; of more vectors some are shown, evenly chosen."""
+ONE_RUN_CYCLES = 100_000
+"""Cycles of a core of sums of products whose vectors are all in one run."""
+MAX_CYCLES = 1_000_000
+"""Cycles of a run of such a core. Of more vectors those of the widest sums are shown."""
 
 
 class _Elementwise(Protocol):
@@ -55,7 +60,8 @@ class TestVectors:
 
     Attributes:
         operator: the same one, of an image in which the arguments fit; None where its folding allows no such image.
-        frames: the arguments, (frames, height, width, channels) int64 for each operand.
+        frames: the arguments, (frames, height, width, channels) int64 for each operand; ``FRAMES`` of one run, or of
+            each of ``RUNS`` runs.
         thresholds, of_thresholds: of all functions, those of which both sides are among the arguments, and all.
         places, of_places: the same of the places of tables.
         ends, of_ends: of the reachable ranges, channel by channel: of arguments of functions, of sums of products, of
@@ -117,15 +123,46 @@ def of_table(operator: _Elementwise, folding: Any, functions: int) -> TestVector
 
 def of_vectors(operator: _Sums, folding: Any, weights: np.ndarray, lanes: int) -> TestVectors:
     """Return test vectors of products of vectors with constant ``weights``, (results, inputs)."""
-    order, (low, high) = operator.input_orders(folding)[0], operator.operand.range
-    most = max(1, MAX_CYCLES * order.tensor.pixels // operator.cycles(folding))
-    ends = np.arange(2 * len(weights))[:: -(-2 * len(weights) // most) | 1]  # of result k // 2, the upper one where odd
-    vectors = np.where((weights[ends // 2] > 0) == (ends % 2 == 1)[:, None], high, low)
-    pixels = -(-len(vectors) // (FRAMES * folding.pixels)) * folding.pixels
-    frames = np.resize(vectors, (FRAMES, 1, pixels, weights.shape[1]))
+    pixels, cycles = operator.input_orders(folding)[0].tensor.pixels, operator.cycles(folding)
+    runs = 1 if 2 * len(weights) * cycles <= ONE_RUN_CYCLES * pixels else RUNS
+    together = runs * FRAMES * folding.pixels  # vectors at the same place of all frames, which take the same cycles
+    most = max(1, MAX_CYCLES * pixels // (cycles * FRAMES * folding.pixels)) * together
+    vectors = _vectors_of_ends(weights, operator.operand.range, most)
+    width = -(-len(vectors) // together) * folding.pixels
+    frames = np.resize(vectors, (runs * FRAMES, 1, width, weights.shape[1]))
     wide: Any = replace(operator, operand=replace(operator.operand, shape=frames.shape[1:]))  # type: ignore[type-var]
     counts = TestVectors(None if wide.illegal(folding) else wide, (frames,), lanes=lanes)
     return _with_ends(counts, wide.operand.range, wide.golden(frames)[0], weights)
+
+
+def _vectors_of_ends(weights: np.ndarray, span: tuple[int, int], most: int) -> np.ndarray:
+    """Return vectors of operands in ``span`` that make each sum of products least or greatest: (vectors, inputs).
+
+    If there are more than ``most``, the widest sums come first: they need the most bits. A vector then makes the ends
+    of several sums where these do not disagree about an operand, as those of different groups of a convolution.
+    """
+    (low, high), inputs = span, weights.shape[1]
+    ends = np.stack(_ends_of_sums(weights, span), axis=1).ravel()  # of result k // 2, the greatest where k is odd
+    if len(ends) <= most:
+        return np.where(np.repeat(weights > 0, 2, axis=0) == (np.arange(len(ends)) % 2 == 1)[:, None], high, low)
+    upward, decided = np.zeros((most, inputs), dtype=bool), np.zeros((most, inputs), dtype=bool)
+    used = 0
+    for end in np.argsort(-np.abs(ends), kind="stable"):
+        needed = weights[end // 2] != 0
+        wanted = (weights[end // 2] > 0) == (end % 2 == 1)
+        free = np.flatnonzero(~(decided[:used] & needed & (upward[:used] != wanted)).any(axis=1))
+        place = int(free[0]) if len(free) else used
+        if place < most:
+            upward[place, needed], decided[place, needed] = wanted[needed], True
+            used = max(used, place + 1)
+    return np.where(upward[:used], high, low)
+
+
+def _ends_of_sums(weights: np.ndarray, span: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the greatest sum of products of operands in ``span`` with each of (results, ...) weights."""
+    (low, high), flat = span, weights.reshape(len(weights), -1)
+    positive, negative = np.maximum(flat, 0).sum(axis=1), np.minimum(flat, 0).sum(axis=1)
+    return positive * low + negative * high, positive * high + negative * low
 
 
 def of_windows(operator: _Sums, weights: np.ndarray, places: np.ndarray, lanes: int) -> TestVectors:
@@ -187,10 +224,9 @@ def of_pairs(operator: _OfTwo, folding: Any, lanes: int = 0, divisors: Sequence[
 
 def _with_ends(counts: TestVectors, span: tuple[int, int], sums: np.ndarray, weights: np.ndarray) -> TestVectors:
     """Return the counts with those of the ends that sums reach, for operands in ``span`` and (results, ...) weights."""
-    (low, high), flat = span, weights.reshape(len(weights), -1)
-    positive, negative = np.maximum(flat, 0).sum(axis=1), np.minimum(flat, 0).sum(axis=1)
-    least, most = sums.min(axis=(0, 1, 2)), sums.max(axis=(0, 1, 2))
-    ends = (least == positive * low + negative * high).sum() + (most == positive * high + negative * low).sum()
+    least, greatest = _ends_of_sums(weights, span)
+    places = (0, 1, 2)
+    ends = (sums.min(axis=places) == least).sum() + (sums.max(axis=places) == greatest).sum()
     return replace(counts, ends=int(ends), of_ends=2 * len(weights))
 
 

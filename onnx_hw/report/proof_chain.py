@@ -143,10 +143,10 @@ def broken_reference_golden(error: UserError) -> ChainLink:
 
 def golden_circuit(proof: Proof, reached: DirectedVectorResult) -> ChainLink:
     """Return link 3: the simulated circuit against golden and timing, with frames and with directed vectors."""
-    runs = proof.runs if reached.run is None else (*proof.runs, reached.run)
+    runs = (*proof.runs, *reached.runs)
     differences = [str(run.difference) for run in runs if run.difference is not None]
     waits = [f"it is deadlocked: {'; '.join(run.deadlock)}" for run in runs if run.deadlock]
-    directed = f"; and each core alone, {reached.coverage}" if reached.run is not None else ""
+    directed = f"; and each core alone, {reached.coverage}" if reached.runs else ""
     stalls = ", ".join(proof.stalls)
     return ChainLink(
         PROVEN if proof.agrees and reached.agrees else FAILED,

@@ -175,7 +175,7 @@ def test_links_count_what_is_wrong():
     run = SimpleNamespace(mismatches=2, firing_mismatches=3, values_compared=50, firings_compared=60, edges_compared=4)
     run.difference, run.deadlock = "y[0]: golden 1, circuit 2", ()
     proof = SimpleNamespace(runs=(run, run), stalls=("random",), frames=4, agrees=False)
-    link = proof_chain.golden_circuit(proof, SimpleNamespace(run=run, agrees=False, coverage="all"))
+    link = proof_chain.golden_circuit(proof, SimpleNamespace(runs=(run,), agrees=False, coverage="all"))
     assert (link.state, link.values, link.cycles, link.wrong) == ("failed", 150, 180, 15)
     assert link.difference == "y[0]: golden 1, circuit 2"
     netlist = GateLevel(9, 3, 8, 100, 70, 20, wrong=7, difference="weight 0 of word 1")

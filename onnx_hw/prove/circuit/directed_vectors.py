@@ -23,8 +23,8 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.test_vectors import TestVectors
-from onnx_hw.prove.circuit.check_run import simulate_and_compare
+from onnx_hw.ops.test_vectors import FRAMES, TestVectors
+from onnx_hw.prove.circuit.check_run import PlannedRun, golden_beats, simulate_together
 from onnx_hw.prove.circuit.prove import compile_simulator
 from onnx_hw.prove.circuit.run_comparison import Run
 from onnx_hw.prove.circuit.stalls import full_rate
@@ -37,7 +37,7 @@ MAX_LANES, MAX_PRODUCTS = 1024, 1024
 is named in the report."""
 
 MAX_CYCLES = {SimulationEngine.COMPILED: 1_000_000, SimulationEngine.INTERPRETED: 20_000}
-"""Greatest number of cycles of a core, by simulator."""
+"""Greatest number of cycles of a run of a core, by simulator."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class DirectedVectorResult:
 
     Attributes:
         coverage: the coverage; None where there are no such cores.
-        run: the compared run; None where no core got vectors.
+        runs: the compared runs; empty where no core got vectors.
     """
 
     coverage: DirectedVectorCoverage | None = None
-    run: Run | None = None
+    runs: tuple[Run, ...] = ()
 
     @property
     def agrees(self) -> bool:
-        return self.run is None or self.run.agrees
+        return all(run.agrees for run in self.runs)
 
 
 def check_directed_vectors(
@@ -74,13 +74,22 @@ def check_directed_vectors(
         node: vectors for node in design.network.nodes if (vectors := node.operator.test_vectors(design.folding(node)))
     }
     selected = _select(design, available, MAX_CYCLES[simulated_by])
-    run = None
+    runs: list[Run] = []
     if selected:
-        isolated, arguments = _isolated_design(design, selected)
+        isolated, values = _isolated_design(design, selected)
         simulator, names = compile_simulator(isolated, folder, on_first_run=listener.first_run, engine=simulated_by)
-        frames = len(next(iter(arguments.values())))
-        run = simulate_and_compare(isolated, simulator, names, arguments, full_rate(isolated, frames))
-    return DirectedVectorResult(DirectedVectorCoverage.count(selected, available) if available else None, run)
+        runs = simulate_together(isolated, simulator, names, _plan(isolated, values))
+    coverage = DirectedVectorCoverage.count(selected, available) if available else None
+    return DirectedVectorResult(coverage, tuple(runs))
+
+
+def _plan(isolated: Design, values: Mapping[str, np.ndarray]) -> list[PlannedRun]:
+    """Plan the runs; cores whose vectors are in one run get them in each."""
+    stall, runs = full_rate(isolated, FRAMES), max(map(len, values.values())) // FRAMES
+    parts = (
+        {tensor: array[run * FRAMES % len(array) :][:FRAMES] for tensor, array in values.items()} for run in range(runs)
+    )
+    return [PlannedRun(golden_beats(isolated, part), FRAMES, stall, run * FRAMES) for run, part in enumerate(parts)]
 
 
 def _select(
@@ -90,7 +99,7 @@ def _select(
     selected, lanes, products = {}, 0, 0
     for node in sorted(available, key=lambda node: -node.operator.operands()[0].dtype.bits):
         vectors, folding = available[node], design.folding(node)
-        if vectors.operator is None or vectors.operator.cycles(folding) * len(vectors.frames[0]) > cycles:
+        if vectors.operator is None or vectors.operator.cycles(folding) * FRAMES > cycles:
             continue
         width = 0 if vectors.lanes else vectors.operator.input_orders(folding)[0].width
         if lanes + width <= MAX_LANES and products + vectors.lanes <= MAX_PRODUCTS:
@@ -137,12 +146,11 @@ def _boundary(tensor: str, values: np.ndarray) -> Boundary:
 
 def directed_vector_error(vectors: DirectedVectorResult) -> UserError:
     """Make the error of a sum or function that differs from golden: where, in the words of the model."""
-    assert vectors.run is not None
-    first = vectors.run.difference
-    what = str(first) if first is not None else "; ".join(vectors.run.deadlock)
+    run = next(run for run in vectors.runs if not run.agrees)
+    what = str(run.difference) if run.difference is not None else "; ".join(run.deadlock)
     problem = Problem(
         "circuit-differs",
-        f"{what} ({vectors.run.mismatches} values and {vectors.run.firing_mismatches} firings differ)",
+        f"{what} ({run.mismatches} values and {run.firing_mismatches} firings differ)",
         "the core isolated, at the ends of its range and the thresholds of its function",
         "this is a bug of onnx-hw, or of a tool: please report it with the model",
         "simulate",

@@ -106,7 +106,7 @@ def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
     down, table = (node.operator for node in design.network.nodes)
     found = directed_vectors.check_directed_vectors(design, tmp_path, SimulationEngine.INTERPRETED)
     covered = found.coverage
-    assert found.agrees and found.run is not None and found.run.firings_compared
+    assert found.agrees and found.runs and all(run.firings_compared for run in found.runs)
     exact = down.exact
     assert covered.thresholds == covered.of_thresholds == int((exact.reached & exact.missed).sum())
     assert covered.of_places >= table.values.size and covered.places == covered.of_places

@@ -63,7 +63,7 @@ def test_both_ends_are_reached(name: str, tmp_path: Path) -> None:
     operator, lanes = CORES[name]
     found = directed_vectors.check_directed_vectors(alone(operator, lanes, 8), tmp_path, SimulationEngine.INTERPRETED)
     covered = found.coverage
-    assert found.agrees and found.run is not None and covered is not None
+    assert found.agrees and found.runs and covered is not None
     assert (covered.cores, covered.of_cores, covered.left_out) == (1, 1, ())
     assert covered.ends == covered.of_ends > 0
 
