@@ -176,3 +176,15 @@ def test_the_rate_of_a_link_is_that_of_the_drivers_packets(bytes_in: int, bytes_
     facts = Link(bytes(16), (LinkPort("x", bytes_in, 1, 8),), (LinkPort("y", bytes_out, 1, 8),), 10_000_000)
     counted = link.bytes_per_second / max(bytes_of_a_frame(facts.greeting))
     assert link_bandwidth.frames_a_second(bytes_in, bytes_out, link) == pytest.approx(counted, rel=0.005)
+
+
+@pytest.mark.parametrize(("frames", "judged"), [(2, False), (3, False), (4, True), (9, True)])
+def test_the_first_frames_may_come_apart(frames: int, judged: bool, tmp_path: Path) -> None:
+    """A streaming step with a state came two cycles later in its second frame than at its full rate."""
+    report = built(tmp_path, "ecp5").report
+    assert report is not None
+    assert report.design is not None
+    assert report.simulation is not None
+    late = report.design.interval_cycles + 2
+    report = replace(report, simulation=replace(report.simulation, frames=frames, interval_cycles=late))
+    assert any("were simulated" in said for said in different_figures(report, None, "", "")) == judged
