@@ -51,6 +51,21 @@ def test_problems_name_the_place_and_the_nearest_name(tmp_path):
     assert places["attribute-unknown"].hint == "did you mean alpha?"
 
 
+def test_a_name_like_no_other_has_a_hint(tmp_path):
+    report = checked(tmp_path, model([make_node("Relu", ["unlike_any_name"], ["y"])]))
+    (problem,) = (problem for problem in report.problems if problem.code == "undefined-value")
+    assert "output of an earlier node" in problem.hint
+
+
+def test_a_tensor_of_strings_has_a_hint(tmp_path):
+    content = model([make_node("Identity", ["x"], ["y"])])
+    for border in (*content.graph.input, *content.graph.output):
+        border.type.tensor_type.elem_type = TensorProto.STRING
+    hints = [problem.hint for problem in checked(tmp_path, content).problems]
+    assert hints
+    assert all(hints)
+
+
 def test_names_cannot_reach_the_terminal_raw(tmp_path):
     report = checked(tmp_path, model([make_node("Relu", ["\x1b[31mred\x9b\n"], ["y"], name="\x1b]0;title\x07")]))
     assert report.problems

@@ -15,6 +15,8 @@ from onnx_hw.onnx.parse.toposort import cycles
 #: Number of names above which no similar one is suggested: comparing takes time.
 _SUGGEST_AMONG = 2000
 
+DEFINED_BY = "an input, an initializer or the output of an earlier node must have this name; export the model anew"
+
 
 @dataclass
 class NameScope:
@@ -232,9 +234,9 @@ class _Checker:
             known.extend(inner.defined)
             inner = inner.parent
         if len(known) > _SUGGEST_AMONG or len(name) > 200:
-            return ""
+            return DEFINED_BY
         close = get_close_matches(name, known, 1)
-        return f"did you mean {quote(close[0])}?" if close else ""
+        return f"did you mean {quote(close[0])}?" if close else DEFINED_BY
 
     def _report_order(self, nodes: Sequence[SourceNode], scope: NameScope, where: str) -> None:
         """Report values that are read before they are defined: cycles, or only a wrong order."""

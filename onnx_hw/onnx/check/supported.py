@@ -93,7 +93,7 @@ def _check_border(what: str, value: Value, where: str, findings: Findings) -> No
     elif value.element_type in ("string", "complex64", "complex128"):
         findings.must(
             "element-type-unsupported", f"{what} {name} must hold real numbers, not {value.element_type}", where,
-            stage=STAGE,
+            hint="turn it into numbers before the model, as for training", stage=STAGE,
         )  # fmt: skip
     size = 1
     for length in value.shape or ():
