@@ -184,7 +184,7 @@ class Monotone(Operator[RequantizeFolding]):
 
     @cached_property
     def _quick_circuits(self) -> tuple[Requantizer | None, Requantizer | None]:
-        """Arithmetic of a pipeline of few stages, without blocks and with them; None where there is none."""
+        """Arithmetic of a pipeline of few stages, without blocks and with them, or None."""
         one, other = (of_few_stages(circuit, self.operand.dtype, self.exact) for circuit in (self.circuit, self.values))
         return one, other
 

@@ -43,7 +43,7 @@ class RequantizeFolding(Folding):
 
 
 def of_few_stages(circuit: Requantizer | None, operand: Int, exact: Steps) -> Requantizer | None:
-    """Return arithmetic for a pipeline without stages that only wait, proven equal to ``exact``; None if there is none.
+    """Return arithmetic for a pipeline without stages that only wait, proven equal to ``exact``, or None.
 
     One table, or a shift, needs nothing that depends on the channel. A shift also needs no saturation if the bounds of
     the result are reached all the same.

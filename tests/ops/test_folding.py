@@ -39,7 +39,7 @@ def test_every_operator_knows_its_own(core: str) -> None:
     operator = CASES[core].operator
     narrow, limits = operator.narrowest, operator.limits()
     assert type(narrow) is type(CASES[core].folding) is operator.folding_type
-    assert set(narrow.names()) - set(limits) <= {"tile", "in_tile", "out_tile", "multiplier", "blocks"}
+    assert set(narrow.names()) - set(limits) <= {"tile", "in_tile", "out_tile", "multiplier", "blocks", "quick"}
     assert operator.illegal(narrow) == ""
     for name, most in limits.items():
         for number in (0, most + 1):

@@ -151,8 +151,8 @@ def test_an_address_of_nine_bits_takes_no_tenth_in_its_table() -> None:
 def test_totals_that_are_read_early_may_be_block_ram() -> None:
     """Where look-up tables are no memories, and there are many totals."""
     few, many = (Reduce(Tensor((4, 4, channels), Int(8)), "sum") for channels in (8, 16))
-    assert ICE40_UP.cost(few.demand(EvenFolding(4))).bram == 0
-    assert ICE40_UP.cost(many.demand(EvenFolding(1))).bram == 1 and ECP5.cost(many.demand(EvenFolding(1))).bram == 0
+    assert ICE40_UP.cost(few.demand(ReduceFolding(4))).bram == 0
+    assert ICE40_UP.cost(many.demand(ReduceFolding(1))).bram == 1 and ECP5.cost(many.demand(ReduceFolding(1))).bram == 0
 
 
 def test_an_operand_that_is_subtracted_is_inverted_where_a_carry_does_not() -> None:
