@@ -15,7 +15,7 @@ MAX_DENOMINATOR = 1 << 10
 """Greatest common denominator of the weights of one axis."""
 
 
-@composed("Resize", "Upsample", meaning="", need=Need.ALWAYS)
+@composed("Resize", meaning="", need=Need.ALWAYS)
 def interpolate(composer: Composer, node: Node) -> str:
     """Compose a linear Resize of integers, whose results are rounded towards 0.
 
