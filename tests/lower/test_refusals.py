@@ -114,7 +114,7 @@ def test_the_reason_why_accumulators_would_leave_is_told_once(tmp_path: Path) ->
         (lambda s, x: layer(s, s.node("Div", s.constant(np.float32(1)), layer(s, x))), "quantize-before"),
         (lambda s, x: layer(s, s.node("Relu", s.node("Add", layer(s, x), s.constant(np.float32(1))))), "not-quantized"),
         (
-            lambda s, x: s.through_integers(s.node("Conv", x, s.dequantized(WEIGHTS, np.ones(4), axis=1)), 0.1, 0),
+            lambda s, x: s.through_integers(s.node("Conv", x, s.dequantized(WEIGHTS, np.arange(1, 5), axis=1)), 0.1, 0),
             "weight-axis",
         ),
     ],

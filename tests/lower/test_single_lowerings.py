@@ -87,9 +87,16 @@ def test_a_constant_is_kept_in_the_narrowest_dtype(low: int, high: int, dtype: s
     assert constant.exact().tolist() == [[Fraction(low, 2), Fraction(high, 2)]]
 
 
+def test_equal_scales_are_one_scale() -> None:
+    """Along whatever axis they are: an operator with scales per output takes those, too."""
+    constant = QuantizedConstant(np.array([[1, 2, 3]]), (Fraction(1, 2),) * 3, 1)
+    assert constant.scale == (Fraction(1, 2),)
+    assert constant.exact().tolist() == [[Fraction(1, 2), 1, Fraction(3, 2)]]
+
+
 @pytest.mark.parametrize(("shape", "axis"), [((6, 4), 0), ((2, 3, 4), None), ((1, 6, 2, 2), 1), ((4, 6), None)])
 def test_the_axis_of_scales_stays_as_long_with_as_much_behind_it(shape: tuple[int, ...], axis: int | None) -> None:
-    constant = QuantizedConstant(np.zeros((6, 4), dtype=np.int64), (Fraction(1),) * 6, 0)
+    constant = QuantizedConstant(np.zeros((6, 4), dtype=np.int64), tuple(map(Fraction, range(1, 7))), 0)
     if axis is None:
         with pytest.raises(Obstacle, match="must keep the axis of its 6 scales"):
             _axis_after(constant, shape)

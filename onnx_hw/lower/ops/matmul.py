@@ -65,8 +65,6 @@ def _transposed(weights: QuantizedConstant) -> QuantizedConstant:
 def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.ndarray | None) -> None:
     """Add ``data · weightsᵀ + bias`` to the network: weights (outputs, inputs), and a bias to broadcast, or None."""
     real = operand_of_product(builder, node)
-    if weights.axis != 0 and len(set(weights.scale)) == 1:
-        weights = QuantizedConstant(weights.stored, weights.scale[:1])
     if len(weights.scale) > 1 and weights.axis != 0:
         raise Obstacle("weight-axis", "weights must have one scale, or one per output, not one per input")
     outputs, inputs = weights.shape

@@ -18,7 +18,7 @@ class QuantizedConstant:
 
     Attributes:
         stored: the integers in the narrowest signed dtype, in the constant's shape, with the zero point subtracted.
-        scale: exact, not negative, one entry or one per index of ``axis``.
+        scale: exact, not negative, one entry or one per index of ``axis``; equal ones are one entry.
         axis: axis of the scales.
     """
 
@@ -28,6 +28,8 @@ class QuantizedConstant:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stored", narrowed(self.stored))
+        if len(set(self.scale)) == 1:  # along whatever axis they were
+            object.__setattr__(self, "scale", self.scale[:1])
 
     @property
     def integers(self) -> np.ndarray:
