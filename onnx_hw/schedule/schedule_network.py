@@ -228,8 +228,8 @@ class Designs:
         cheapest = None if fitting is not None else self.cheapest(interval, most.pins, cost)
         if cheapest is None or self._hopeless(most, cost):
             return fitting
-        rooms = [budget, budget.stretched(resources_of(self._network, cheapest, cost), most), most]
-        _, *more = dict.fromkeys(rooms + [replace(room, in_logic=True) for room in rooms if self._search.thorough])
+        stretched = budget.stretched(resources_of(self._network, cheapest, cost), most)
+        _, *more = self._search.rooms(budget, stretched, most)
         return next(filter(None, (self._fitting(room, most, target, interval) for room in more)), None)
 
     def slowest(self, most: Budget, target: DesignTarget) -> tuple[Design, dict[str, Folding]] | None:
@@ -244,8 +244,7 @@ class Designs:
         largest = more[-1] if more else budget
         if self._hopeless(largest, Cost.of(target.board.family)):
             return None
-        rooms = (budget, *more)
-        for room in dict.fromkeys((*rooms, *(replace(room, in_logic=True) for room in rooms))):
+        for room in self._search.rooms(budget, *more):
             fitting = self._fitting(room, largest, target, interval)
             if fitting is not None:
                 return fitting[0]

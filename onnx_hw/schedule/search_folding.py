@@ -247,6 +247,11 @@ class Search:
     tighter_rooms: int = 3
     thorough: bool = True
 
+    def rooms(self, *budgets: Budget) -> list[Budget]:
+        """Return different budgets to try one after the other, those with products of look-up tables last."""
+        in_logic = (replace(budget, in_logic=True) for budget in budgets if self.thorough)
+        return list(dict.fromkeys((*budgets, *in_logic)))
+
 
 QUICK_SEARCH = Search(
     any_folding, partial(cheapest_folding, steps=2), for_loops=False, least_fifos=False, tighter_rooms=1, thorough=False
