@@ -28,7 +28,7 @@ EXACT = 1e-6
 """Relative difference of two ways to calculate the same figure."""
 
 STEADY_FRAMES = 4
-"""Number of frames from which on the last two are as far apart as all later ones."""
+"""Number of simulated frames from which on one that comes late counts: of fewer, the first may have come early."""
 
 ROUNDED_MHZ = 0.02
 """Difference in MHz of a clock that is written with two digits."""

@@ -14,7 +14,7 @@ from math import inf, prod, sqrt
 import numpy as np
 
 from onnx_hw.messages.errors import UserError, user_error
-from onnx_hw.onnx.evaluate.macs import is_product
+from onnx_hw.onnx.evaluate.macs import is_product, macs_of
 from onnx_hw.onnx.graph.dependencies import names_read
 from onnx_hw.onnx.graph.loops import TimeLoop, delayed_value, is_delay, loops_of
 from onnx_hw.onnx.graph.model import Graph, Model, Node
@@ -258,8 +258,10 @@ class _Bounds:
                     return None
                 ends += [float(np.min(result)), float(np.max(result))]
             return DerivedRange(min(ends), max(ends), loose=data.loose)
-        if is_product(node) and len(operands) == 2 and node.op_type == "MatMul":
-            size = shape[-1] * max(-data.low, data.high) * max(-operands[1].low, operands[1].high)
+        results, macs = self._shape(node.outputs[0]), macs_of(node, self.graph)
+        if results is not None and macs and len(operands) == 2:
+            terms = macs / prod(results)
+            size = terms * max(-data.low, data.high) * max(-operands[1].low, operands[1].high)
             return DerivedRange(-size, size, loose=True)
         return None
 
